@@ -1,0 +1,1 @@
+"""neuralilp learns integer linear programs, cost and constraints, from examples, without a solver while it learns."""

@@ -1,0 +1,180 @@
+"""Modules that produce constraint blocks: learnable, known, or from a network; and the box of the bounds."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from neuralilp.errors import InputError, ShapeError
+from neuralilp.program import Bounds, ConstraintBlock, row_norm
+
+Start = Literal["uniform", "gaussian"]
+
+
+class Box(nn.Module):
+    """Known bounds lower <= z <= upper, a number for all variables or one each."""
+
+    lower: Tensor
+    upper: Tensor
+
+    def __init__(self, lower: float | Tensor, upper: float | Tensor, num_variables: int | None = None) -> None:
+        super().__init__()
+        lower, upper = (torch.as_tensor(bound, dtype=torch.get_default_dtype()) for bound in (lower, upper))
+        if num_variables is None and lower.ndim == 0 and upper.ndim == 0:
+            raise InputError("num_variables must be given where lower and upper are plain numbers")
+        shape = torch.broadcast_shapes(lower.shape, upper.shape, (num_variables or 1,))
+        self.register_buffer("lower", lower.expand(shape).clone())
+        self.register_buffer("upper", upper.expand(shape).clone())
+        self._bounds = Bounds(self.lower, self.upper)
+
+    @property
+    def num_variables(self) -> int:
+        return self.lower.shape[-1]
+
+    def forward(self, x: Any = None) -> Bounds:
+        if self._bounds.lower is not self.lower or self._bounds.upper is not self.upper:
+            self._bounds = Bounds(self.lower, self.upper)
+        return self._bounds
+
+
+class LearnableConstraints(nn.Module):
+    r"""Static learnable rows, each with a normal a, a radius r and its own origin o.
+
+    The hyperplane lies at distance r from its origin: b = r|a| - a·o, hence d(z) = a·(z - o)/|a| + r
+    ("Over-parameterization of constraints", Section 3.2). The paper prints r - o·a/|a| for the offset, which is
+    the same for unit rows; the form here keeps the radius a distance whatever the norm of a.
+
+    ``slack`` None makes inequalities; a number makes equalities with that ε on both sides. The slack is divided by
+    |a| as any offset is; ``unit_rows=True`` normalises a first, which makes it a distance.
+    """
+
+    def __init__(
+        self,
+        num_constraints: int,
+        num_variables: int,
+        *,
+        slack: float | None = None,
+        start: Start = "uniform",
+        radius: float = 0.2,
+        origin: tuple[float | Tensor, float | Tensor] = (0.0, 0.0),
+        unit_rows: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """``start``: a from U(-0.5, 0.5) or a standard Gaussian; ``origin``: each o uniform between these two."""
+        super().__init__()
+        if num_constraints < 1 or num_variables < 1:
+            raise InputError(
+                f"num_constraints and num_variables must be positive, got {num_constraints} and {num_variables}"
+            )
+        if slack is not None and not slack >= 0:
+            raise InputError(f"slack must be None or at least 0, got {slack}")
+        if start not in ("uniform", "gaussian"):
+            raise InputError(f"start must be 'uniform' or 'gaussian', got {start!r}")
+        self.slack = slack
+        self.unit_rows = unit_rows
+        shape = (num_constraints, num_variables)
+        if start == "uniform":
+            a = torch.rand(shape, generator=generator) - 0.5
+        else:
+            a = torch.randn(shape, generator=generator)
+        low, high = (torch.as_tensor(end, dtype=a.dtype) for end in origin)
+        self.a = nn.Parameter(a)
+        self.radius = nn.Parameter(torch.full((num_constraints,), float(radius)))
+        self.origin = nn.Parameter(low + (high - low) * torch.rand(shape, generator=generator))
+
+    @property
+    def num_variables(self) -> int:
+        return self.a.shape[-1]
+
+    def forward(self, x: Any = None) -> ConstraintBlock:
+        norm = row_norm(self.a)
+        a, radius = self.a, self.radius * norm
+        if self.unit_rows:
+            a, radius = a / norm.unsqueeze(-1), self.radius
+        b = radius - (a * self.origin).sum(-1)
+        slack = None if self.slack is None else torch.full_like(b, self.slack)
+        return ConstraintBlock(a, b, slack, is_learned=True)
+
+    def config(self) -> dict[str, Any]:
+        num_constraints, num_variables = self.a.shape
+        return {
+            "num_constraints": num_constraints,
+            "num_variables": num_variables,
+            "slack": self.slack,
+            "unit_rows": self.unit_rows,
+        }
+
+
+class KnownConstraints(nn.Module):
+    """Known linear rows ``a·z + b >= 0``, or ``|a·z + b| <= slack`` where a slack (0 for exact) is given."""
+
+    a: Tensor
+    b: Tensor
+
+    def __init__(
+        self, a: Float[Tensor, "constr var"], b: Float[Tensor, " constr"], *, slack: float | None = None
+    ) -> None:
+        super().__init__()
+        dtype = torch.get_default_dtype()
+        a, b = torch.as_tensor(a, dtype=dtype), torch.as_tensor(b, dtype=dtype)
+        if a.ndim != 2 or b.shape != a.shape[:1]:
+            raise ShapeError(
+                f"a must be `constr var` and b `constr`, got shapes {tuple(a.shape)} and {tuple(b.shape)}"
+            )
+        for name, value in (("a", a), ("b", b)):
+            if not bool(value.isfinite().all()):
+                raise InputError(f"{name} must be finite: row {int((~value.isfinite()).nonzero()[0, 0])} is not")
+        zero = (a == 0).all(-1)
+        if bool(zero.any()):
+            raise InputError(f"every row of a must have a nonzero entry: row {int(zero.nonzero()[0, 0])} has none")
+        if slack is not None and not slack >= 0:
+            raise InputError(f"slack must be None or at least 0, got {slack}")
+        self.slack = slack
+        self.register_buffer("a", a.clone())
+        self.register_buffer("b", b.clone())
+
+    @property
+    def num_variables(self) -> int:
+        return self.a.shape[-1]
+
+    def forward(self, x: Any = None) -> ConstraintBlock:
+        slack = None if self.slack is None else torch.full_like(self.b, self.slack)
+        return ConstraintBlock(self.a, self.b, slack, is_learned=False)
+
+    def config(self) -> dict[str, Any]:
+        num_constraints, num_variables = self.a.shape
+        return {"num_constraints": num_constraints, "num_variables": num_variables, "slack": self.slack}
+
+
+class NetworkConstraints(nn.Module):
+    """Rows made from x for each instance: A(x), b(x) of Eq. 3.
+
+    With ``offset`` a number, ``network(x)`` returns A as `*batch constr var` and b is that number in every row
+    (the knapsack of the paper has b = 1); with ``offset`` None it returns the pair (A, b).
+    """
+
+    def __init__(self, network: nn.Module, *, offset: float | None = None, slack: float | None = None) -> None:
+        super().__init__()
+        if slack is not None and not slack >= 0:
+            raise InputError(f"slack must be None or at least 0, got {slack}")
+        self.network = network
+        self.offset = offset
+        self.slack = slack
+
+    def forward(self, x: Any) -> ConstraintBlock:
+        output = self.network(x)
+        if self.offset is None:
+            if not (isinstance(output, tuple) and len(output) == 2):
+                raise InputError(f"network must return the pair (a, b) where offset is None, got {type(output).__name__}")
+            a, b = output
+        else:
+            a = output
+            b = torch.full(a.shape[:-1], self.offset, dtype=a.dtype, device=a.device)
+        slack = None if self.slack is None else torch.full_like(b, self.slack)
+        return ConstraintBlock(a, b, slack, is_learned=True)
+
+    def config(self) -> dict[str, Any]:
+        return {"offset": self.offset, "slack": self.slack}

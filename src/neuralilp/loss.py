@@ -1,0 +1,171 @@
+"""ILP-Loss (Section 3.2, Eqs. 5-9): separate y* from its negatives by the learned hyperplanes, without a solver."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from neuralilp.errors import InputError, ShapeError
+from neuralilp.negatives.base import Examined, Negatives, examine
+from neuralilp.program import IntegerProgram, row_norm
+from neuralilp.rows import UnitRows
+from neuralilp.separation import KnownRows, NegativeTerm, compiler_is_present
+
+COMPILE_FROM = 2**20
+"""Distances a step (negatives × learned rows) from which on compiling is worth the seconds that it takes."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LossTerms:
+    """L₊, L₋ and L_o of Eq. 5, to be weighed by a balancer, and what there is to see along the way."""
+
+    positive: Float[Tensor, ""]
+    negative: Float[Tensor, ""]
+    covariance: Float[Tensor, ""]
+    masked: Float[Tensor, ""]
+    """Share of the negatives that were left out (:func:`neuralilp.negatives.admissible`)."""
+    separated: Float[Tensor, ""]
+    """Share of the others that some hyperplane keeps out by the negative margin."""
+    inside: Float[Tensor, ""]
+    """Share of the solutions that satisfy every learned row."""
+
+    def stack(self) -> Float[Tensor, "3"]:
+        return torch.stack([self.positive, self.negative, self.covariance])
+
+
+class ILPLoss(nn.Module):
+    r"""The loss of Eq. 5 before its weights λ, for a batch of programs, solutions and negatives.
+
+    - L₊ = 1/m Σ_i max(0, μ⁺ - d(y*; [a_i|b_i])) over the m learned rows (Eq. 6)
+    - L₋ = 1/|N| Σ_{y⁻} Σ_{i ≤ m+1} w_i max(0, μ⁻ + d(y⁻; [a_i|b_i])) (Eq. 7), w the softmin of the distances at
+      temperature τ (Eq. 9), without a gradient, over learned rows, known rows, bounds, and the cost row of Eq. 4
+    - L_o, the mean over the variables of the squared mean of the learned unit rows (Eq. 8 up to a constant factor)
+
+    Each is a mean over the examples. An equality is two rows, whose unit vectors cancel in L_o. τ = 0 is the limit:
+    the nearest row takes all the weight, and exact ties share it.
+
+    ``compile`` runs the inner pass through ``torch.compile``: "auto" for large problems where a C++ compiler is found.
+    """
+
+    def __init__(
+        self,
+        *,
+        positive_margin: float = 0.01,
+        negative_margin: float = 0.01,
+        compile: bool | Literal["auto"] = "auto",
+    ) -> None:
+        super().__init__()
+        for name, margin in (("positive_margin", positive_margin), ("negative_margin", negative_margin)):
+            if not (math.isfinite(margin) and margin >= 0):
+                raise InputError(f"{name} must be at least 0, got {margin}")
+        self.positive_margin = positive_margin
+        self.negative_margin = negative_margin
+        self.compile = compile
+
+    def forward(
+        self,
+        program: IntegerProgram,
+        solution: Float[Tensor, "*batch var"],
+        negatives: Negatives,
+        *,
+        temperature: float,
+    ) -> LossTerms:
+        self._check(program, solution, negatives, temperature)
+        rows = UnitRows.of(program.learned, solution)
+        examined = examine(program, negatives)
+        used = examined.is_usable.sum()
+        examined, weight = examined.weighted(solution.shape[:-1].numel())
+        differences = examined.differences
+        rate = None if temperature == 0 else solution.new_tensor(-1 / temperature)
+        negative, nearest = NegativeTerm.apply(
+            rows.table,
+            rows.base,
+            rows.slack,
+            cost_distance(program, solution, examined),
+            rows.group,
+            differences,
+            weight,
+            known_rows(program, solution, examined, rate, self.negative_margin),
+            rate,
+            self.negative_margin,
+            self.is_compiled(differences.example.shape[0] * rows.table.shape[-1]),
+        )
+        positive, inside = positive_term(rows, self.positive_margin)
+        separated = ((nearest <= -self.negative_margin) & (weight > 0)).sum()
+        return LossTerms(
+            positive=positive,
+            negative=negative,
+            covariance=covariance_term(rows),
+            masked=1 - used / max(len(negatives) * solution.shape[:-1].numel(), 1),
+            separated=separated / used.clamp(min=1),
+            inside=inside,
+        )
+
+    def is_compiled(self, distances: int) -> bool:
+        """Whether a step with that many distances takes the compiled path."""
+        if self.compile == "auto":
+            return distances >= COMPILE_FROM and compiler_is_present()
+        return self.compile
+
+    def _check(self, program: IntegerProgram, solution: Tensor, negatives: Negatives, temperature: float) -> None:
+        if not (math.isfinite(temperature) and temperature >= 0):
+            raise InputError(f"temperature must be at least 0, got {temperature}")
+        if not program.has_learned_part:
+            raise InputError("program must have a learned part: its cost and all its constraint blocks are known")
+        if negatives.solution is solution:  # the sampler has checked it
+            return
+        program.check_solution(solution)
+        if solution.numel() == 0:
+            raise ShapeError("solution must hold at least one example, got an empty batch")
+        if negatives.solution.shape != solution.shape or not bool((negatives.solution == solution).all()):
+            raise InputError("negatives must have been drawn for this solution: they hold differences from another one")
+
+
+def positive_term(rows: UnitRows, margin: float) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """L₊ of Eq. 6, and the share of examples inside every learned row."""
+    d, s = rows.base[:, : rows.num_inequalities], rows.base[:, rows.num_inequalities :]
+    total, inside = rows.base.new_zeros(()), rows.base.new_ones(rows.base.shape[0], dtype=torch.bool)
+    if d.shape[-1]:
+        total = (margin - d).relu().sum()
+        inside = (d >= 0).all(-1)
+    if s.shape[-1]:
+        slack = rows.slack_of(slice(None))
+        room, size = margin - slack, s.abs()
+        total = total + (room + size).relu().sum() + (room - size).relu().sum()
+        inside = inside & (size <= slack).all(-1)
+    return total / max(rows.num_rows * rows.base.shape[0], 1), inside.to(rows.base.dtype).mean()
+
+
+def covariance_term(rows: UnitRows) -> Float[Tensor, ""]:
+    """L_o of Eq. 8; the two sides of an equality cancel in the sum of the unit rows."""
+    if not rows.num_inequalities:
+        return rows.table.new_zeros(())
+    return (rows.table[:, : rows.num_inequalities].sum(-1) / rows.num_rows).square().mean()
+
+
+def cost_distance(program: IntegerProgram, solution: Tensor, examined: Examined) -> Float[Tensor, " row"]:
+    """d(y⁻; [-c | c·y*]) = -c·(y⁻ - y*)/|c|: the distance from the (m+1)-th hyperplane, the cost row of Eq. 4."""
+    norm = row_norm(program.cost.unsqueeze(-2)).squeeze(-1).expand(solution.shape[:-1]).reshape(-1)
+    return -examined.cost_change / norm[examined.differences.example]
+
+
+def known_rows(
+    program: IntegerProgram, solution: Tensor, examined: Examined, rate: Tensor | None, margin: float
+) -> KnownRows:
+    """The bounds and the known constraints of each negative, summed up."""
+    example, n = examined.differences.example, solution.shape[-1]
+    y = solution.reshape(-1, n)
+    lower, upper = (bound.expand(solution.shape).reshape(-1, n) for bound in (program.bounds.lower, program.bounds.upper))
+    if program.bounds.is_binary:  # then every point within the bounds has the same distances from them
+        bounds = KnownRows.summarise(torch.cat([y - lower, upper - y], -1), rate, margin).rows(example)
+    else:
+        z = examined.differences.points(y)
+        bounds = KnownRows.summarise(torch.cat([z - lower[example], upper[example] - z], -1), rate, margin)
+    if not examined.known_distance.shape[-1]:
+        return bounds
+    return bounds.merge(KnownRows.summarise(examined.known_distance, rate, margin), rate)

@@ -1,0 +1,29 @@
+"""Solver negatives: the current program's own answer (Section 3.3, item 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from neuralilp.negatives.base import Negatives, NegativeSampler
+from neuralilp.program import IntegerProgram
+
+
+class SolverNegatives(NegativeSampler):
+    """The optimum of the program as it stands: wrong, or equal to y* and then left out by the loss.
+
+    The one sampler that calls a solver. An example that has no answer (infeasible, time limit) gives no negative.
+    ``options`` go to :func:`neuralilp.solving.solve`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
+        from neuralilp.solving import solve
+
+        z = solve(program.detach(), **self.options).z.expand(solution.shape)
+        solved = ~z.isnan().any(-1, keepdim=True)
+        return Negatives.from_points(solution, torch.where(solved, z, solution).unsqueeze(-2))

@@ -1,0 +1,354 @@
+"""A batch of integer programs: minimise c·z subject to A z + b >= 0, lower <= z <= upper, z integer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from neuralilp.errors import InputError, ShapeError
+
+TOLERANCE = 1e-5
+"""A row counts as satisfied when its signed distance is at least ``-TOLERANCE`` (float32 resolution)."""
+
+
+def row_norm(a: Float[Tensor, "*batch constr var"]) -> Float[Tensor, "*batch constr"]:
+    """|a| of every row; a zero row counts as norm 1, so that its distance is b: finite, with a gradient."""
+    square = a.square().sum(-1)
+    return torch.where(square > 0, square, 1).sqrt()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ConstraintBlock:
+    """Rows that share a kind: inequalities ``a·z + b >= 0``, or equalities ``|a·z + b| <= slack`` stored once.
+
+    ``slack`` is None for inequalities. ``is_learned`` says whether ILP-Loss may move the rows.
+    """
+
+    a: Float[Tensor, "*batch constr var"]
+    b: Float[Tensor, "*#batch constr"]
+    slack: Float[Tensor, "*#batch constr"] | None = None
+    is_learned: bool = False
+
+    def __post_init__(self) -> None:
+        if self.a.ndim < 2:
+            raise ShapeError(f"a must be `*batch constr var`, got shape {tuple(self.a.shape)}")
+        for name, value in (("b", self.b), ("slack", self.slack)):
+            if value is None:
+                continue
+            if value.ndim < 1 or value.shape[-1] != self.a.shape[-2]:
+                raise ShapeError(
+                    f"{name} must have one entry for each of the {self.a.shape[-2]} rows of a, "
+                    f"got shape {tuple(value.shape)}"
+                )
+            if value.dtype != self.a.dtype:
+                raise ShapeError(f"{name} must have the dtype of a, {self.a.dtype}, got {value.dtype}")
+
+    @property
+    def is_equality(self) -> bool:
+        return self.slack is not None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in the sense of Eq. 2, where an equality is two inequalities."""
+        return self.a.shape[-2] * (2 if self.is_equality else 1)
+
+    def batch_shape(self) -> torch.Size:
+        shapes = [self.a.shape[:-2], self.b.shape[:-1]]
+        if self.slack is not None:
+            shapes.append(self.slack.shape[:-1])
+        return torch.broadcast_shapes(*shapes)
+
+    def unit(self) -> ConstraintBlock:
+        """The same rows with |a| = 1: then ``a·z + b`` is a Euclidean distance, and so is ``slack``."""
+        norm = row_norm(self.a)
+        slack = None if self.slack is None else self.slack / norm
+        return dataclasses.replace(self, a=self.a / norm.unsqueeze(-1), b=self.b / norm, slack=slack)
+
+    def explicit(self) -> tuple[Tensor, Tensor]:
+        """(A, b) of Eq. 2: an equality becomes ``a·z + b + slack >= 0`` and ``-a·z - b + slack >= 0``."""
+        if self.slack is None:
+            return self.a, self.b
+        return torch.cat([self.a, -self.a], -2), torch.cat([self.b + self.slack, self.slack - self.b], -1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bounds:
+    """lower <= z <= upper for each variable; infinite where there is none. Bounds are not rows of A."""
+
+    lower: Float[Tensor, "*batch var"]
+    upper: Float[Tensor, "*batch var"]
+    is_binary: bool = dataclasses.field(init=False)
+    """Every variable has two integral values, symmetric in its bounds, as in [0, 1] or [-0.5, 1.5].
+
+    Then the distances of an integral point to the bounds are the same multiset whichever point it is,
+    which lets the loss treat all the bounds of an example as one constant.
+    """
+
+    def __post_init__(self) -> None:
+        if self.lower.shape != self.upper.shape or self.lower.ndim < 1:
+            raise ShapeError(
+                f"lower and upper must have one shape `*batch var`, got {tuple(self.lower.shape)} "
+                f"and {tuple(self.upper.shape)}"
+            )
+        if not self.lower.dtype == self.upper.dtype or not self.lower.is_floating_point():
+            raise ShapeError(f"lower and upper must be floats of one dtype, got {self.lower.dtype}, {self.upper.dtype}")
+        bad = ~(self.integral_lower <= self.integral_upper)
+        if bool(bad.any()):
+            where = tuple(bad.nonzero()[0].tolist())
+            raise InputError(
+                f"lower must not be above upper, with an integer between them: at {list(where)} "
+                f"lower = {self.lower[where].item():g}, upper = {self.upper[where].item():g}"
+            )
+        two = self.integral_upper - self.integral_lower == 1
+        symmetric = self.lower + self.upper == self.integral_lower + self.integral_upper
+        object.__setattr__(self, "is_binary", bool((two & symmetric).all()))
+
+    @property
+    def integral_lower(self) -> Tensor:
+        return self.lower.ceil()
+
+    @property
+    def integral_upper(self) -> Tensor:
+        return self.upper.floor()
+
+    def contain(self, z: Tensor) -> Bool[Tensor, "..."]:
+        """Elementwise: is z within its bounds? False for NaN."""
+        return (z >= self.lower) & (z <= self.upper)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class IntegerProgram:
+    """A batch of integer programs (Eq. 2), with known and learned parts as explicit fields.
+
+    Leading batch dimensions broadcast: a block without any is held once for all examples.
+
+    Points ``z`` given to the methods are `*batch var`, or `*batch points var` for several a program.
+    """
+
+    cost: Float[Tensor, "*batch var"]
+    bounds: Bounds
+    blocks: tuple[ConstraintBlock, ...] = ()
+    is_integer: Bool[Tensor, " var"] | None = None
+    """None: every variable is integer."""
+    cost_is_learned: bool = False
+
+    def __post_init__(self) -> None:
+        n = self.cost.shape[-1] if self.cost.ndim else 0
+        if n == 0:
+            raise ShapeError(f"cost must be `*batch var` with at least one variable, got {tuple(self.cost.shape)}")
+        for name, tensor in self._tensors():
+            if name == "bounds.lower" or name.endswith(".a"):
+                if tensor.shape[-1] != n:
+                    raise ShapeError(f"{name} must have {n} variables as cost has, got shape {tuple(tensor.shape)}")
+            if tensor.dtype != self.cost.dtype:
+                raise ShapeError(f"{name} must have the dtype of cost, {self.cost.dtype}, got {tensor.dtype}")
+        if self.is_integer is not None and self.is_integer.shape != (n,):
+            raise ShapeError(f"is_integer must have shape ({n},), got {tuple(self.is_integer.shape)}")
+        try:
+            self.batch_shape  # noqa: B018
+        except RuntimeError as error:
+            raise ShapeError(f"the leading dimensions of cost, blocks and bounds must broadcast: {error}") from None
+
+    def _tensors(self) -> list[tuple[str, Tensor]]:
+        tensors = [("cost", self.cost), ("bounds.lower", self.bounds.lower), ("bounds.upper", self.bounds.upper)]
+        for i, block in enumerate(self.blocks):
+            tensors += [(f"blocks[{i}].a", block.a), (f"blocks[{i}].b", block.b)]
+            if block.slack is not None:
+                tensors.append((f"blocks[{i}].slack", block.slack))
+        return tensors
+
+    @property
+    def num_variables(self) -> int:
+        return self.cost.shape[-1]
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        shapes = [block.batch_shape() for block in self.blocks]
+        return torch.broadcast_shapes(self.cost.shape[:-1], self.bounds.lower.shape[:-1], *shapes)
+
+    @property
+    def learned(self) -> tuple[ConstraintBlock, ...]:
+        return tuple(block for block in self.blocks if block.is_learned)
+
+    @property
+    def known(self) -> tuple[ConstraintBlock, ...]:
+        return tuple(block for block in self.blocks if not block.is_learned)
+
+    @property
+    def has_learned_part(self) -> bool:
+        return self.cost_is_learned or any(block.is_learned for block in self.blocks)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> IntegerProgram:
+        """The program with ``function`` applied to every float tensor: ``program.map(torch.Tensor.double)``."""
+        blocks = tuple(
+            dataclasses.replace(
+                block,
+                a=function(block.a),
+                b=function(block.b),
+                slack=None if block.slack is None else function(block.slack),
+            )
+            for block in self.blocks
+        )
+        bounds = Bounds(function(self.bounds.lower), function(self.bounds.upper))
+        return dataclasses.replace(self, cost=function(self.cost), bounds=bounds, blocks=blocks)
+
+    def to(self, *args: Any, **kwargs: Any) -> IntegerProgram:
+        """As ``Tensor.to``: another device or float dtype."""
+        moved = self.map(lambda tensor: tensor.to(*args, **kwargs))
+        if self.is_integer is None:
+            return moved
+        return dataclasses.replace(moved, is_integer=self.is_integer.to(moved.cost.device))
+
+    def detach(self) -> IntegerProgram:
+        return self.map(Tensor.detach)
+
+    def instance(self, index: int) -> IntegerProgram:
+        """The program of one example of a batch, without batch dimensions."""
+        shape = self.batch_shape
+
+        def pick(tensor: Tensor, own: int) -> Tensor:
+            full = tensor.expand(*shape, *tensor.shape[tensor.ndim - own :])
+            return full.reshape(-1, *full.shape[len(shape) :])[index]
+
+        blocks = tuple(
+            dataclasses.replace(
+                block,
+                a=pick(block.a, 2),
+                b=pick(block.b, 1),
+                slack=None if block.slack is None else pick(block.slack, 1),
+            )
+            for block in self.blocks
+        )
+        bounds = Bounds(pick(self.bounds.lower, 1), pick(self.bounds.upper, 1))
+        return dataclasses.replace(self, cost=pick(self.cost, 1), bounds=bounds, blocks=blocks)
+
+    def objective(self, z: Float[Tensor, "*batch var"]) -> Float[Tensor, "*batch"]:
+        """c·z"""
+        self.check_points(z)
+        return (_align(self.cost, 1, z, self.batch_shape) * z).sum(-1)
+
+    def row_values(self, block: ConstraintBlock, z: Float[Tensor, "*batch var"]) -> Float[Tensor, "*batch constr"]:
+        """a·z + b for each row of a block, before any slack."""
+        a = _align(block.a, 2, z, self.batch_shape)
+        b = _align(block.b, 1, z, self.batch_shape)
+        if a.ndim == 2:
+            return z @ a.mT + b
+        return (a @ z.unsqueeze(-1)).squeeze(-1) + b
+
+    def signed_distance(self, z: Float[Tensor, "*batch var"]) -> Float[Tensor, "*batch constr"]:
+        """d(z; [a|b]) = (a·z + b) / |a| from every hyperplane of :meth:`explicit`, in its order, bounds included."""
+        self.check_points(z)
+        distances = []
+        for block in self.blocks:
+            unit = block.unit()
+            value = self.row_values(unit, z)
+            if unit.slack is None:
+                distances.append(value)
+            else:
+                slack = _align(unit.slack, 1, z, self.batch_shape)
+                distances += [value + slack, slack - value]
+        has_lower, has_upper = self._finite_bounds()
+        lower, upper = (_align(bound, 1, z, self.batch_shape) for bound in (self.bounds.lower, self.bounds.upper))
+        distances += [(z - lower)[..., has_lower], (upper - z)[..., has_upper]]
+        leading = torch.broadcast_shapes(*(distance.shape[:-1] for distance in distances))
+        return torch.cat([distance.expand(*leading, -1) for distance in distances], -1)
+
+    def is_feasible(self, z: Float[Tensor, "*batch var"], tolerance: float = TOLERANCE) -> Bool[Tensor, "*batch"]:
+        """Every signed distance at least ``-tolerance``, and every integer variable within it of an integer."""
+        integral = (z - z.round()).abs() <= tolerance
+        if self.is_integer is not None:
+            integral = integral | ~self.is_integer
+        return (self.signed_distance(z) >= -tolerance).all(-1) & integral.all(-1)
+
+    def explicit(self) -> tuple[Float[Tensor, "*batch constr var"], Float[Tensor, "*batch constr"]]:
+        """(A, b) with everything as rows ``A z + b >= 0`` (Eq. 2): equalities twice, then finite bounds."""
+        n, like = self.num_variables, self.cost
+        eye = torch.eye(n, dtype=like.dtype, device=like.device)
+        has_lower, has_upper = self._finite_bounds()
+        parts = [block.explicit() for block in self.blocks]
+        parts.append((eye[has_lower], -self.bounds.lower[..., has_lower]))
+        parts.append((-eye[has_upper], self.bounds.upper[..., has_upper]))
+        shape = torch.broadcast_shapes(*(a.shape[:-2] for a, _ in parts), *(b.shape[:-1] for _, b in parts))
+        a = torch.cat([a.expand(*shape, -1, -1) for a, _ in parts], -2)
+        b = torch.cat([b.expand(*shape, -1) for _, b in parts], -1)
+        return a, b
+
+    def _finite_bounds(self) -> tuple[Tensor, Tensor]:
+        n = self.num_variables
+        return tuple(  # type: ignore[return-value]
+            bound.isfinite().reshape(-1, n).any(0) for bound in (self.bounds.lower, self.bounds.upper)
+        )
+
+    def check_points(self, z: Tensor) -> None:
+        if z.ndim < 1 or z.shape[-1] != self.num_variables:
+            raise ShapeError(f"z must be `*batch var` with {self.num_variables} variables, got shape {tuple(z.shape)}")
+        if z.dtype != self.cost.dtype:
+            raise ShapeError(f"z must have the dtype of the program, {self.cost.dtype}, got {z.dtype}")
+        try:
+            torch.broadcast_shapes(z.shape[: len(self.batch_shape)], self.batch_shape)
+        except RuntimeError:
+            raise ShapeError(
+                f"z must start with the batch shape {tuple(self.batch_shape)} of the program, got {tuple(z.shape)}"
+            ) from None
+
+    def check_solution(self, solution: Tensor) -> None:
+        """Raise unless ``solution`` can be a target y*: one point an example, integral, in bounds, known rows hold."""
+        shape = (*self.batch_shape, self.num_variables)
+        if solution.shape[-1:] != shape[-1:] or not _broadcasts(solution.shape[:-1], self.batch_shape):
+            raise ShapeError(f"solution must have shape {shape}, got {tuple(solution.shape)}")
+        if solution.dtype != self.cost.dtype:
+            raise ShapeError(f"solution must have the dtype of the program, {self.cost.dtype}, got {solution.dtype}")
+        if self.is_integer is not None and not bool(self.is_integer.all()):
+            raise InputError("the program must be all integer to learn from a solution: is_integer has a False")
+        integral = (solution == solution.round()) & solution.isfinite()
+        inside = self.bounds.contain(solution)
+        if not bool((integral & inside).all()):
+            if not bool(integral.all()):
+                raise InputError(f"solution must be integral: {_first(~integral, solution)}")
+            raise InputError(
+                f"solution must lie within the bounds: {_first(~inside, solution)}, "
+                f"lower = {_first(~inside, self.bounds.lower.expand_as(inside), value_only=True)}, "
+                f"upper = {_first(~inside, self.bounds.upper.expand_as(inside), value_only=True)}"
+            )
+        for i, block in enumerate(self.blocks):
+            if block.is_learned:
+                continue
+            unit = block.unit()
+            value = self.row_values(unit, solution)
+            violated = (value if unit.slack is None else unit.slack - value.abs()) < -TOLERANCE
+            if bool(violated.any()):
+                *example, row = violated.nonzero()[0].tolist()
+                raise InputError(
+                    f"solution must satisfy the known constraints: {_example(example)} violates row {row} of blocks[{i}]"
+                )
+
+
+def _align(tensor: Tensor, own: int, z: Tensor, batch_shape: torch.Size) -> Tensor:
+    """Insert point dimensions after the batch dimensions of ``tensor`` (whose last ``own`` ones are its own)."""
+    points = z.ndim - 1 - len(batch_shape)
+    if points <= 0 or tensor.ndim == own:
+        return tensor
+    split = tensor.ndim - own
+    return tensor.reshape(*tensor.shape[:split], *([1] * points), *tensor.shape[split:])
+
+
+def _broadcasts(shape: torch.Size, batch_shape: torch.Size) -> bool:
+    try:
+        return torch.broadcast_shapes(shape, batch_shape) == shape
+    except RuntimeError:
+        return False
+
+
+def _example(index: list[int]) -> str:
+    return f"example {index[0] if len(index) == 1 else index}" if index else "it"
+
+
+def _first(bad: Tensor, values: Tensor, value_only: bool = False) -> str:
+    *example, variable = where = bad.nonzero()[0].tolist()
+    value = values[tuple(where)].item()
+    return f"{value:g}" if value_only else f"{_example(example)} has z[{variable}] = {value:g}"
