@@ -47,8 +47,10 @@ class LearnableConstraints(nn.Module):
     ("Over-parameterization of constraints", Section 3.2). The paper prints r - o·a/|a| for the offset, which is
     the same for unit rows; the form here keeps the radius a distance whatever the norm of a.
 
-    ``slack`` None makes inequalities; a number makes equalities with that ε on both sides. The slack is divided by
-    |a| as any offset is; ``unit_rows=True`` normalises a first, which makes it a distance.
+    The block that it produces has unit rows, a/|a|: the same hyperplanes, whose offsets are distances.
+
+    ``slack`` None makes inequalities; a number makes equalities with that ε on both sides of a·z + b = 0, hence ε/|a|
+    as a distance. With ``slack_is_distance`` it is the distance, whatever the norm of a.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class LearnableConstraints(nn.Module):
         start: Start = "uniform",
         radius: float = 0.2,
         origin: tuple[float | Tensor, float | Tensor] = (0.0, 0.0),
-        unit_rows: bool = False,
+        slack_is_distance: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
         """``start``: a from U(-0.5, 0.5) or a standard Gaussian; ``origin``: each o uniform between these two."""
@@ -74,7 +76,7 @@ class LearnableConstraints(nn.Module):
         if start not in ("uniform", "gaussian"):
             raise InputError(f"start must be 'uniform' or 'gaussian', got {start!r}")
         self.slack = slack
-        self.unit_rows = unit_rows
+        self.slack_is_distance = slack_is_distance
         shape = (num_constraints, num_variables)
         if start == "uniform":
             a = torch.rand(shape, generator=generator) - 0.5
@@ -91,12 +93,12 @@ class LearnableConstraints(nn.Module):
 
     def forward(self, x: Any = None) -> ConstraintBlock:
         norm = row_norm(self.a)
-        a, radius = self.a, self.radius * norm
-        if self.unit_rows:
-            a, radius = a / norm.unsqueeze(-1), self.radius
-        b = radius - (a * self.origin).sum(-1)
-        slack = None if self.slack is None else torch.full_like(b, self.slack)
-        return ConstraintBlock(a, b, slack, is_learned=True)
+        a = self.a / norm.unsqueeze(-1)
+        b = self.radius - torch.linalg.vecdot(a, self.origin)
+        slack = None
+        if self.slack is not None:
+            slack = torch.full_like(norm, self.slack) if self.slack_is_distance else self.slack / norm
+        return ConstraintBlock(a, b, slack, is_learned=True, is_unit=True)
 
     def config(self) -> dict[str, Any]:
         num_constraints, num_variables = self.a.shape
@@ -104,7 +106,7 @@ class LearnableConstraints(nn.Module):
             "num_constraints": num_constraints,
             "num_variables": num_variables,
             "slack": self.slack,
-            "unit_rows": self.unit_rows,
+            "slack_is_distance": self.slack_is_distance,
         }
 
 

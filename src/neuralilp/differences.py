@@ -1,17 +1,43 @@
 """Differences z - y*, one a row, and their products with A: what a k-hop neighbour costs instead of n columns.
 
-A neighbour k hops from y* differs from it in at most k places, so a·z = a·y* + Σ step·a[place]: k columns of A.
-``torch.nn.functional.embedding_bag`` is that weighted sum of columns, and its transpose is another one.
+A neighbour k hops from y* differs from it in at most k places, so a·z + b = (a·y* + b) + Σ step·a[place]: k columns of
+A more than y*. ``torch.nn.functional.embedding_bag`` is that weighted sum, and its transpose is another one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Table:
+    """Rows a·z + b for a batch of examples: the columns of A, and a·y* + b at each solution, stacked for lookup.
+
+    ``stacked`` holds A transposed, for one group of examples after the other where A differs between them (``group``
+    says which an example uses; None: one for all), and after that one row an example.
+    """
+
+    stacked: Float[Tensor, "entry constr"]
+    num_variables: int
+    num_examples: int
+    group: Int[Tensor, " example"] | None
+
+    @property
+    def columns(self) -> Float[Tensor, "place constr"]:
+        return self.stacked[: -self.num_examples]
+
+    @property
+    def at_solution(self) -> Float[Tensor, "example constr"]:
+        return self.stacked[-self.num_examples :]
+
+    def replace(self, stacked: Tensor) -> Table:
+        return dataclasses.replace(self, stacked=stacked)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,54 +57,60 @@ class Differences:
         return self.place.shape[0]
 
     @property
-    def num_variables(self) -> int:
-        return self.dense.shape[-1]
+    def num_rows(self) -> int:
+        return self.example.shape[0]
 
     def select(self, rows: Bool[Tensor, " row"]) -> tuple[Differences, Int[Tensor, " kept"]]:
         """The rows marked, and their numbers. Asks the device how many there are."""
         index = rows.nonzero().squeeze(-1)
-        sparse, dense = rows[: self.num_sparse].nonzero().squeeze(-1), rows[self.num_sparse :]
-        return Differences(self.place[sparse], self.step[sparse], self.dense[dense], self.example[index]), index
+        example, k = self.example.index_select(0, index), self.num_sparse
+        if not k:
+            return Differences(self.place, self.step, self.dense.index_select(0, index), example), index
+        sparse, dense = (part.nonzero().squeeze(-1) for part in (rows[:k], rows[k:]))
+        place, step = self.place.index_select(0, sparse), self.step.index_select(0, sparse)
+        return Differences(place, step, self.dense.index_select(0, dense), example), index
+
+    def slabs(self, size: int) -> Iterator[tuple[slice, Differences]]:
+        """Runs of at most ``size`` rows, all sparse or all dense."""
+        k, total = self.num_sparse, self.num_rows
+        for start, stop in ((0, k), (k, total)):
+            for low in range(start, stop, size):
+                high = min(low + size, stop)
+                sparse = slice(low, high) if start == 0 and k else slice(0, 0)
+                dense = slice(low - k, high - k) if start == k else slice(0, 0)
+                rows = slice(low, high)
+                yield rows, Differences(self.place[sparse], self.step[sparse], self.dense[dense], self.example[rows])
 
     def points(self, solution: Float[Tensor, "example var"]) -> Float[Tensor, "row var"]:
         """The points z themselves."""
-        z = solution[self.example]
-        z[: self.num_sparse].scatter_add_(1, self.place, self.step)
-        z[self.num_sparse :] += self.dense
+        z = solution.index_select(0, self.example)
+        k = self.num_sparse
+        if k:
+            z[:k].scatter_add_(1, self.place, self.step)
+        z[k:] += self.dense
         return z
 
-    def dot(self, values: Float[Tensor, "example var"]) -> Float[Tensor, " row"]:
-        """values·(z - y*), with one vector of values an example."""
-        k = self.num_sparse
-        at = self.example[:k].unsqueeze(-1) * self.num_variables + self.place
-        sparse = (values.take(at) * self.step).sum(-1)
-        if not self.dense.shape[0]:
-            return sparse
-        return torch.cat([sparse, (values[self.example[k:]] * self.dense).sum(-1)])
+    def values(self, table: Table) -> Float[Tensor, "row constr"]:
+        """a·z + b for every row and constraint; the rows must be all sparse or all dense."""
+        if self.num_sparse:
+            return SparseRows.of(self, table).product(table.stacked)
+        base = table.at_solution.index_select(0, self.example)
+        if table.group is None:
+            return base.addmm_(self.dense, table.columns)
+        columns = table.columns.view(-1, table.num_variables, base.shape[-1])[table.group[self.example]]
+        return base.add_((self.dense.unsqueeze(-2) @ columns).squeeze(-2))
 
-    def product(self, table: Float[Tensor, "place constr"], group: Int[Tensor, " example"] | None) -> Tensor:
-        """A·(z - y*) `row constr`, where table is A transposed: one for all, or one a group of examples, stacked."""
-        change = SparseRows.of(self, group).product(table)
-        if not self.dense.shape[0]:
-            return change
-        if group is None:
-            return torch.cat([change, self.dense @ table])
-        tables = table.view(-1, self.num_variables, table.shape[-1])[group[self.example[self.num_sparse :]]]
-        return torch.cat([change, (self.dense.unsqueeze(-2) @ tables).squeeze(-2)])
-
-    def transposed_product(
-        self, slope: Float[Tensor, "row constr"], group: Int[Tensor, " example"] | None, num_places: int
-    ) -> Float[Tensor, "place constr"]:
-        """The derivative for the table from that for :meth:`product`."""
-        k = self.num_sparse
-        table = SparseRows.of(self, group).transposed(num_places).product(slope[:k])
-        if not self.dense.shape[0]:
-            return table
-        if group is None:
-            return table.addmm_(self.dense.mT, slope[k:])
-        tables = table.view(-1, self.num_variables, table.shape[-1])
-        tables.index_add_(0, group[self.example[k:]], self.dense.unsqueeze(-1) * slope[k:].unsqueeze(-2))
-        return table
+    def add_slopes(self, slope: Float[Tensor, "row constr"], to: Table) -> None:
+        """Add the derivative for ``table.stacked`` to that of another table, from that for :meth:`values`."""
+        if self.num_sparse:
+            to.stacked.add_(SparseRows.of(self, to).transposed(to.stacked.shape[0]).product(slope))
+            return
+        to.at_solution.index_add_(0, self.example, slope)
+        if to.group is None:
+            to.columns.addmm_(self.dense.mT, slope)
+            return
+        columns = to.columns.view(-1, to.num_variables, slope.shape[-1])
+        columns.index_add_(0, to.group[self.example], self.dense.unsqueeze(-1) * slope.unsqueeze(-2))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,12 +122,14 @@ class SparseRows:
     offset: Int[Tensor, " row"]
 
     @classmethod
-    def of(cls, differences: Differences, group: Int[Tensor, " example"] | None) -> SparseRows:
-        """The sparse rows, without padding on a CPU; with groups, the places of group g start at g times n."""
-        place, step = differences.place, differences.step
-        if group is not None:
-            owner = group[differences.example[: differences.num_sparse]]
-            place = place + owner.unsqueeze(-1) * differences.num_variables
+    def of(cls, rows: Differences, table: Table) -> SparseRows:
+        """Each difference over the rows of the table: its solution once, then its places."""
+        place, step, example = rows.place, rows.step, rows.example
+        if table.group is not None:
+            place = place + (table.group[example] * table.num_variables).unsqueeze(-1)
+        solution = (example + (table.stacked.shape[0] - table.num_examples)).unsqueeze(-1)
+        place = torch.cat([solution, place], -1)
+        step = F.pad(step, (1, 0), value=1.0)
         if place.device.type != "cpu":  # how many entries there are is on the device: keep the padding
             offset = torch.arange(place.shape[0], device=place.device) * place.shape[-1]
             return cls(place.flatten(), step.flatten(), offset)
@@ -105,8 +139,6 @@ class SparseRows:
 
     def product(self, table: Float[Tensor, "place constr"]) -> Float[Tensor, "row constr"]:
         """Σ over the entries of a row of step · table[place]."""
-        if not self.offset.numel() or not self.place.numel():
-            return table.new_zeros(self.offset.numel(), table.shape[-1])
         return F.embedding_bag(self.place, table, self.offset, per_sample_weights=self.step, mode="sum")
 
     def transposed(self, num_places: int) -> SparseRows:

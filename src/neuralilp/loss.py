@@ -78,22 +78,20 @@ class ILPLoss(nn.Module):
         self._check(program, solution, negatives, temperature)
         rows = UnitRows.of(program.learned, solution)
         examined = examine(program, negatives)
-        used = examined.is_usable.sum()
-        examined, weight = examined.weighted(solution.shape[:-1].numel())
         differences = examined.differences
+        weight, used = mean_weights(examined, solution.shape[:-1].numel())
         rate = None if temperature == 0 else solution.new_tensor(-1 / temperature)
         negative, nearest = NegativeTerm.apply(
-            rows.table,
-            rows.base,
+            rows.table.stacked,
             rows.slack,
             cost_distance(program, solution, examined),
-            rows.group,
+            rows,
             differences,
             weight,
             known_rows(program, solution, examined, rate, self.negative_margin),
             rate,
             self.negative_margin,
-            self.is_compiled(differences.example.shape[0] * rows.table.shape[-1]),
+            self.is_compiled(differences.num_rows * rows.table.stacked.shape[-1]),
         )
         positive, inside = positive_term(rows, self.positive_margin)
         separated = ((nearest <= -self.negative_margin) & (weight > 0)).sum()
@@ -126,10 +124,19 @@ class ILPLoss(nn.Module):
             raise InputError("negatives must have been drawn for this solution: they hold differences from another one")
 
 
+def mean_weights(examined: Examined, examples: int) -> tuple[Float[Tensor, " row"], Float[Tensor, ""]]:
+    """1/(examples · |N|) for each usable negative: a mean over N, then over the examples; and how many there are."""
+    usable = examined.is_usable.to(examined.cost_change.dtype)
+    count = usable.new_zeros(examples).index_add_(0, examined.differences.example, usable)
+    share = 1 / (count.clamp(min=1) * examples)
+    return share.index_select(0, examined.differences.example) * usable, count.sum()
+
+
 def positive_term(rows: UnitRows, margin: float) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """L₊ of Eq. 6, and the share of examples inside every learned row."""
-    d, s = rows.base[:, : rows.num_inequalities], rows.base[:, rows.num_inequalities :]
-    total, inside = rows.base.new_zeros(()), rows.base.new_ones(rows.base.shape[0], dtype=torch.bool)
+    base = rows.table.at_solution
+    d, s = base[:, : rows.num_inequalities], base[:, rows.num_inequalities :]
+    total, inside = base.new_zeros(()), base.new_ones(base.shape[0], dtype=torch.bool)
     if d.shape[-1]:
         total = (margin - d).relu().sum()
         inside = (d >= 0).all(-1)
@@ -138,20 +145,21 @@ def positive_term(rows: UnitRows, margin: float) -> tuple[Float[Tensor, ""], Flo
         room, size = margin - slack, s.abs()
         total = total + (room + size).relu().sum() + (room - size).relu().sum()
         inside = inside & (size <= slack).all(-1)
-    return total / max(rows.num_rows * rows.base.shape[0], 1), inside.to(rows.base.dtype).mean()
+    return total / max(rows.num_rows * base.shape[0], 1), inside.to(base.dtype).mean()
 
 
 def covariance_term(rows: UnitRows) -> Float[Tensor, ""]:
     """L_o of Eq. 8; the two sides of an equality cancel in the sum of the unit rows."""
+    columns = rows.table.columns[:, : rows.num_inequalities]
     if not rows.num_inequalities:
-        return rows.table.new_zeros(())
-    return (rows.table[:, : rows.num_inequalities].sum(-1) / rows.num_rows).square().mean()
+        return columns.new_zeros(())
+    return (columns.sum(-1) / rows.num_rows).square().mean()
 
 
 def cost_distance(program: IntegerProgram, solution: Tensor, examined: Examined) -> Float[Tensor, " row"]:
     """d(y⁻; [-c | c·y*]) = -c·(y⁻ - y*)/|c|: the distance from the (m+1)-th hyperplane, the cost row of Eq. 4."""
     norm = row_norm(program.cost.unsqueeze(-2)).squeeze(-1).expand(solution.shape[:-1]).reshape(-1)
-    return -examined.cost_change / norm[examined.differences.example]
+    return -examined.cost_change / norm.index_select(0, examined.differences.example)
 
 
 def known_rows(
@@ -165,7 +173,8 @@ def known_rows(
         bounds = KnownRows.summarise(torch.cat([y - lower, upper - y], -1), rate, margin).rows(example)
     else:
         z = examined.differences.points(y)
-        bounds = KnownRows.summarise(torch.cat([z - lower[example], upper[example] - z], -1), rate, margin)
-    if not examined.known_distance.shape[-1]:
+        room = torch.cat([z - lower.index_select(0, example), upper.index_select(0, example) - z], -1)
+        bounds = KnownRows.summarise(room, rate, margin)
+    if examined.known_distance is None:
         return bounds
     return bounds.merge(KnownRows.summarise(examined.known_distance, rate, margin), rate)

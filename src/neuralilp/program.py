@@ -16,10 +16,18 @@ TOLERANCE = 1e-5
 """A row counts as satisfied when its signed distance is at least ``-TOLERANCE`` (float32 resolution)."""
 
 
+def broadcast(*shapes: torch.Size) -> torch.Size:
+    """As ``torch.broadcast_shapes``, at a fraction of its price for the usual case of one shape and scalars."""
+    distinct = {shape for shape in shapes if shape}
+    if len(distinct) <= 1:
+        return distinct.pop() if distinct else torch.Size()
+    return torch.broadcast_shapes(*distinct)
+
+
 def row_norm(a: Float[Tensor, "*batch constr var"]) -> Float[Tensor, "*batch constr"]:
     """|a| of every row; a zero row counts as norm 1, so that its distance is b: finite, with a gradient."""
-    square = a.square().sum(-1)
-    return torch.where(square > 0, square, 1).sqrt()
+    norm = torch.linalg.vector_norm(a, dim=-1)
+    return torch.where(norm > 0, norm, 1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,6 +41,8 @@ class ConstraintBlock:
     b: Float[Tensor, "*#batch constr"]
     slack: Float[Tensor, "*#batch constr"] | None = None
     is_learned: bool = False
+    is_unit: bool = False
+    """Whoever made the block says that |a| = 1 (or 0) already."""
 
     def __post_init__(self) -> None:
         if self.a.ndim < 2:
@@ -61,13 +71,15 @@ class ConstraintBlock:
         shapes = [self.a.shape[:-2], self.b.shape[:-1]]
         if self.slack is not None:
             shapes.append(self.slack.shape[:-1])
-        return torch.broadcast_shapes(*shapes)
+        return broadcast(*shapes)
 
     def unit(self) -> ConstraintBlock:
         """The same rows with |a| = 1: then ``a·z + b`` is a Euclidean distance, and so is ``slack``."""
+        if self.is_unit:
+            return self
         norm = row_norm(self.a)
         slack = None if self.slack is None else self.slack / norm
-        return dataclasses.replace(self, a=self.a / norm.unsqueeze(-1), b=self.b / norm, slack=slack)
+        return ConstraintBlock(self.a / norm.unsqueeze(-1), self.b / norm, slack, self.is_learned, is_unit=True)
 
     def explicit(self) -> tuple[Tensor, Tensor]:
         """(A, b) of Eq. 2: an equality becomes ``a·z + b + slack >= 0`` and ``-a·z - b + slack >= 0``."""
@@ -82,6 +94,7 @@ class Bounds:
 
     lower: Float[Tensor, "*batch var"]
     upper: Float[Tensor, "*batch var"]
+    is_finite: bool = dataclasses.field(init=False)
     is_binary: bool = dataclasses.field(init=False)
     """Every variable has two integral values, symmetric in its bounds, as in [0, 1] or [-0.5, 1.5].
 
@@ -104,6 +117,7 @@ class Bounds:
                 f"lower must not be above upper, with an integer between them: at {list(where)} "
                 f"lower = {self.lower[where].item():g}, upper = {self.upper[where].item():g}"
             )
+        object.__setattr__(self, "is_finite", bool((self.lower.isfinite() & self.upper.isfinite()).all()))
         two = self.integral_upper - self.integral_lower == 1
         symmetric = self.lower + self.upper == self.integral_lower + self.integral_upper
         object.__setattr__(self, "is_binary", bool((two & symmetric).all()))
@@ -169,7 +183,7 @@ class IntegerProgram:
     @property
     def batch_shape(self) -> torch.Size:
         shapes = [block.batch_shape() for block in self.blocks]
-        return torch.broadcast_shapes(self.cost.shape[:-1], self.bounds.lower.shape[:-1], *shapes)
+        return broadcast(self.cost.shape[:-1], self.bounds.lower.shape[:-1], *shapes)
 
     @property
     def learned(self) -> tuple[ConstraintBlock, ...]:
@@ -255,7 +269,7 @@ class IntegerProgram:
         has_lower, has_upper = self._finite_bounds()
         lower, upper = (_align(bound, 1, z, self.batch_shape) for bound in (self.bounds.lower, self.bounds.upper))
         distances += [(z - lower)[..., has_lower], (upper - z)[..., has_upper]]
-        leading = torch.broadcast_shapes(*(distance.shape[:-1] for distance in distances))
+        leading = broadcast(*(distance.shape[:-1] for distance in distances))
         return torch.cat([distance.expand(*leading, -1) for distance in distances], -1)
 
     def is_feasible(self, z: Float[Tensor, "*batch var"], tolerance: float = TOLERANCE) -> Bool[Tensor, "*batch"]:
@@ -273,16 +287,19 @@ class IntegerProgram:
         parts = [block.explicit() for block in self.blocks]
         parts.append((eye[has_lower], -self.bounds.lower[..., has_lower]))
         parts.append((-eye[has_upper], self.bounds.upper[..., has_upper]))
-        shape = torch.broadcast_shapes(*(a.shape[:-2] for a, _ in parts), *(b.shape[:-1] for _, b in parts))
+        shape = broadcast(*(a.shape[:-2] for a, _ in parts), *(b.shape[:-1] for _, b in parts))
         a = torch.cat([a.expand(*shape, -1, -1) for a, _ in parts], -2)
         b = torch.cat([b.expand(*shape, -1) for _, b in parts], -1)
         return a, b
 
-    def _finite_bounds(self) -> tuple[Tensor, Tensor]:
-        n = self.num_variables
-        return tuple(  # type: ignore[return-value]
-            bound.isfinite().reshape(-1, n).any(0) for bound in (self.bounds.lower, self.bounds.upper)
+    def _finite_bounds(self) -> tuple[Tensor | slice, Tensor | slice]:
+        """Which variables have a lower, and which an upper bound, in some instance."""
+        if self.bounds.is_finite:
+            return slice(None), slice(None)
+        lower, upper = (
+            bound.isfinite().reshape(-1, self.num_variables).any(0) for bound in (self.bounds.lower, self.bounds.upper)
         )
+        return lower, upper
 
     def check_points(self, z: Tensor) -> None:
         if z.ndim < 1 or z.shape[-1] != self.num_variables:
@@ -290,7 +307,7 @@ class IntegerProgram:
         if z.dtype != self.cost.dtype:
             raise ShapeError(f"z must have the dtype of the program, {self.cost.dtype}, got {z.dtype}")
         try:
-            torch.broadcast_shapes(z.shape[: len(self.batch_shape)], self.batch_shape)
+            broadcast(z.shape[: len(self.batch_shape)], self.batch_shape)
         except RuntimeError:
             raise ShapeError(
                 f"z must start with the batch shape {tuple(self.batch_shape)} of the program, got {tuple(z.shape)}"
@@ -305,10 +322,10 @@ class IntegerProgram:
             raise ShapeError(f"solution must have the dtype of the program, {self.cost.dtype}, got {solution.dtype}")
         if self.is_integer is not None and not bool(self.is_integer.all()):
             raise InputError("the program must be all integer to learn from a solution: is_integer has a False")
-        integral = (solution == solution.round()) & solution.isfinite()
+        integral = solution - solution.round() == 0  # False for NaN and infinity too
         inside = self.bounds.contain(solution)
-        if not bool((integral & inside).all()):
-            if not bool(integral.all()):
+        if not (integral & inside).all():
+            if not integral.all():
                 raise InputError(f"solution must be integral: {_first(~integral, solution)}")
             raise InputError(
                 f"solution must lie within the bounds: {_first(~inside, solution)}, "
@@ -339,7 +356,7 @@ def _align(tensor: Tensor, own: int, z: Tensor, batch_shape: torch.Size) -> Tens
 
 def _broadcasts(shape: torch.Size, batch_shape: torch.Size) -> bool:
     try:
-        return torch.broadcast_shapes(shape, batch_shape) == shape
+        return broadcast(shape, batch_shape) == shape
     except RuntimeError:
         return False
 

@@ -17,15 +17,18 @@ import shutil
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from neuralilp.differences import Differences
 from neuralilp.rows import UnitRows
 
-SLAB = 2**17
-"""Distances handled at once, so that a slab and its temporaries stay in the cache; four times as many compiled."""
+SLAB = 2**20
+"""Distances held at once: a few megabytes, which the allocator keeps instead of giving them back to the system."""
+
+CHUNK = 2**17
+"""Distances handled at once where nothing is compiled, so that they and their temporaries stay in the cache."""
 
 FAR = 1e6
 """Stands in for the distance to an infinite bound: no weight, and no NaN."""
@@ -51,7 +54,7 @@ class KnownRows:
         return cls(nearest, weight.sum(-1), (weight * (margin + distance).relu()).sum(-1))
 
     def rows(self, index: Tensor) -> KnownRows:
-        return KnownRows(self.nearest[index], self.mass[index], self.hinge[index])
+        return KnownRows(*(part.index_select(0, index) for part in (self.nearest, self.mass, self.hinge)))
 
     def merge(self, other: KnownRows, rate: Tensor | None) -> KnownRows:
         nearest = torch.minimum(self.nearest, other.nearest)
@@ -69,18 +72,17 @@ def decay(gap: Tensor, rate: Tensor | None) -> Tensor:
 class NegativeTerm(torch.autograd.Function):
     """L₋ = Σ weight Σ_i w_i max(0, μ⁻ + d_i) of Eq. 7, and the smallest distance of each negative.
 
-    Derivatives go to ``table``, ``base`` and ``slack`` of the learned :class:`~neuralilp.rows.UnitRows`, which are
-    given one by one for autograd to see, and to ``cost``, the distances from the cost row.
+    Derivatives go to ``stacked`` and ``slack``, the learned rows (``rows`` itself is opaque to autograd), and to
+    ``cost``, the distances from the cost row.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
-        table: Float[Tensor, "place constr"],
-        base: Float[Tensor, "example constr"],
+        stacked: Float[Tensor, "entry constr"],
         slack: Float[Tensor, "group equality"],
         cost: Float[Tensor, " row"],
-        group: Int[Tensor, " example"] | None,
+        rows: UnitRows,
         differences: Differences,
         weight: Float[Tensor, " row"],
         known: KnownRows,
@@ -88,43 +90,45 @@ class NegativeTerm(torch.autograd.Function):
         margin: float,
         compiled: bool,
     ) -> tuple[Tensor, Tensor]:
-        rows = UnitRows(table, base, slack, group)
-        step = separate_compiled() if compiled else separate
-        slab = max(SLAB * (4 if compiled else 1) // max(table.shape[-1], 1), 1)
-        first = rows.num_inequalities
-        value, nearest, cost_slope = table.new_zeros(()), torch.empty_like(cost), torch.empty_like(cost)
-        slack_slope = torch.zeros_like(slack)
-        slope = differences.product(table, group)  # holds distances first: a slab's slopes then take their place
-        for start in range(0, slope.shape[0], slab):
-            part = slice(start, start + slab)
-            example = differences.example[part]
-            distance = slope[part].add_(base[example])
-            d, s = distance[:, :first], distance[:, first:]
-            value_part, nearest[part], cost_slope[part], d_slope, s_slope, slack_part = step(
-                d if rows.num_inequalities else None,
-                s if rows.num_equalities else None,
-                rows.slack_of(example),
-                cost[part],
-                known.nearest[part],
-                known.mass[part],
-                known.hinge[part],
-                weight[part],
-                rate,
-                margin,
-            )
-            value += value_part
-            if d_slope is not None:
-                d.copy_(d_slope)
-            if s_slope is not None:
-                s.copy_(s_slope)
-                if group is None:
-                    slack_slope += slack_part.sum(0)
-                else:
-                    slack_slope.index_add_(0, group[example], slack_part)
-        if any(ctx.needs_input_grad):
-            base_slope = torch.zeros_like(base).index_add_(0, differences.example, slope)
-            table_slope = differences.transposed_product(slope, group, table.shape[0])
-            ctx.save_for_backward(table_slope, base_slope, slack_slope, cost_slope)
+        rows = UnitRows(rows.table.replace(stacked.detach()), slack.detach())
+        wants = any(ctx.needs_input_grad)
+        separate_slab = separate_compiled() if compiled else separate
+        chunk = SLAB if compiled else CHUNK
+        first, constr = rows.num_inequalities, max(stacked.shape[-1], 1)
+        slopes = UnitRows(rows.table.replace(torch.zeros_like(stacked)), torch.zeros_like(slack))
+        nearest, cost_slope, value = torch.empty_like(cost), torch.empty_like(cost), cost.new_zeros(())
+        for at, slab in differences.slabs(max(SLAB // constr, 1)):
+            values = slab.values(rows.table)
+            for low in range(0, values.shape[0], max(chunk // constr, 1)):
+                inner = slice(low, low + max(chunk // constr, 1))
+                outer = slice(at.start + low, min(at.start + inner.stop, at.stop))
+                example, part = slab.example[inner], values[inner]
+                value_part, nearest[outer], cost_slope[outer], d_slope, s_slope, slack_slope = separate_slab(
+                    part[:, :first] if rows.num_inequalities else None,
+                    part[:, first:] if rows.num_equalities else None,
+                    rows.slack_of(example),
+                    cost[outer],
+                    known.nearest[outer],
+                    known.mass[outer],
+                    known.hinge[outer],
+                    weight[outer],
+                    rate,
+                    margin,
+                )
+                value += value_part
+                if not wants:
+                    continue
+                if d_slope is not None:
+                    part[:, :first] = d_slope  # the values of this part are done with
+                if s_slope is not None:
+                    part[:, first:] = s_slope
+                    if rows.table.group is None:
+                        slopes.slack.add_(slack_slope.sum(0))
+                    else:
+                        slopes.slack.index_add_(0, rows.table.group[example], slack_slope)
+            if wants:
+                slab.add_slopes(values, slopes.table)
+        ctx.save_for_backward(slopes.table.stacked, slopes.slack, cost_slope)
         ctx.mark_non_differentiable(nearest)
         return value, nearest
 

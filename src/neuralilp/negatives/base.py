@@ -15,6 +15,9 @@ from neuralilp.errors import InputError, ShapeError
 from neuralilp.program import TOLERANCE, IntegerProgram
 from neuralilp.rows import UnitRows
 
+FEW_VARIABLES = 24
+"""Up to so many variables, dense differences are faster than sparse ones."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Negatives:
@@ -47,45 +50,36 @@ class Negatives:
         return cls(solution, place.expand(*batch, -1, -1), step.expand(*batch, -1, -1), dense)
 
     @classmethod
+    def from_dense(cls, solution: Tensor, dense: Float[Tensor, "*batch dense var"]) -> Negatives:
+        """From dense differences z - y*."""
+        none = solution.new_empty(*solution.shape[:-1], 0, 1)
+        return cls(solution, none.long(), none, dense.expand(*solution.shape[:-1], -1, -1))
+
+    @classmethod
     def from_points(cls, solution: Tensor, points: Float[Tensor, "*batch dense var"]) -> Negatives:
-        """From the points themselves, held as dense differences."""
+        """From the points themselves."""
         if points.ndim < 2 or points.shape[-1] != solution.shape[-1]:
             raise ShapeError(f"points must be `*batch neg {solution.shape[-1]}`, got {tuple(points.shape)}")
-        if not bool((points == points.round()).all()):
-            raise InputError("points must be integral and finite: a negative has a fractional, NaN or infinite entry")
-        none = solution.new_empty(*solution.shape[:-1], 0, 1)
-        return cls(solution, none.long(), none, points - solution.unsqueeze(-2))
+        if not bool((points - points.round() == 0).all()):
+            raise InputError("points must be integral: a negative has a fractional, NaN or infinite entry")
+        return cls.from_dense(solution, points - solution.unsqueeze(-2))
 
     @classmethod
     def cat(cls, parts: Sequence[Negatives]) -> Negatives:
         """The union; duplicates stay."""
-        hops = max(part.place.shape[-1] for part in parts)
-
-        def pad(tensor: Tensor) -> Tensor:
-            missing = hops - tensor.shape[-1]
-            return torch.nn.functional.pad(tensor, (0, missing)) if missing else tensor
-
-        return cls(
-            parts[0].solution,
-            torch.cat([pad(part.place) for part in parts], -2),
-            torch.cat([pad(part.step) for part in parts], -2),
-            torch.cat([part.dense for part in parts], -2),
-        )
+        sparse = [part for part in parts if part.place.shape[-2]]
+        dense = [part.dense for part in parts if part.dense.shape[-2]]
+        joined = parts[0]
+        if sparse:
+            hops = max(part.place.shape[-1] for part in sparse)
+            place = _cat_padded([part.place for part in sparse], hops)
+            step = _cat_padded([part.step for part in sparse], hops)
+            joined = dataclasses.replace(joined, place=place, step=step)
+        return dataclasses.replace(joined, dense=torch.cat(dense, -2)) if dense else joined
 
     def __len__(self) -> int:
         """How many there are an example."""
         return self.place.shape[-2] + self.dense.shape[-2]
-
-    def flatten(self) -> Differences:
-        """One a row, whatever the batch dimensions."""
-        examples, n = self.solution.shape[:-1].numel(), self.solution.shape[-1]
-        each = torch.arange(examples, device=self.solution.device)
-        return Differences(
-            self.place.reshape(-1, self.place.shape[-1]),
-            self.step.reshape(-1, self.step.shape[-1]),
-            self.dense.reshape(-1, n),
-            torch.cat([each.repeat_interleave(part.shape[-2]) for part in (self.place, self.dense)]),
-        )
 
     def points(self) -> Float[Tensor, "*batch neg var"]:
         """Every negative as a point z, the sparse ones first."""
@@ -93,63 +87,89 @@ class Negatives:
         sparse = self.step.new_zeros(*batch, self.place.shape[-2], n).scatter_add(-1, self.place, self.step)
         return self.solution.unsqueeze(-2) + torch.cat([sparse, self.dense], -2)
 
+    def flatten(self) -> Differences:
+        """One a row, whatever the batch dimensions."""
+        n, width = self.solution.shape[-1], self.place.shape[-1]
+        each = torch.arange(self.solution.shape[:-1].numel(), device=self.solution.device).unsqueeze(-1)
+        example = [each.expand(-1, part.shape[-2]).reshape(-1) for part in (self.place, self.dense)]
+        return Differences(
+            self.place.reshape(-1, width), self.step.reshape(-1, width), self.dense.reshape(-1, n), torch.cat(example)
+        )
+
+
+def _cat_padded(tensors: list[Tensor], hops: int) -> Tensor:
+    """Concatenate along the negatives, padded to ``hops``, which lie apart in memory: sums over them are then fast."""
+    padded = [torch.nn.functional.pad(tensor.mT, (0, 0, 0, hops - tensor.shape[-1])) for tensor in tensors]
+    return torch.cat(padded, -1).mT
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Examined:
-    """Negatives, one a row, with what the known parts of a program say of them."""
+    """The negatives that the loss may use, one a row, with what the known parts of the program say of them.
+
+    Left out are those that equal y*, leave the bounds, violate a known constraint, or have a known cost worse than
+    that of y*: what is known separates them already. On a CPU they are dropped; a device would have to be asked how
+    many they are, and there they stay with ``is_usable`` False.
+    """
 
     differences: Differences
     cost_change: Float[Tensor, " row"]
     """c·(z - y*); carries a gradient where the cost is learned."""
-    known_distance: Float[Tensor, "row known"]
-    """Signed distances from the known rows (not the bounds)."""
+    known_distance: Float[Tensor, "row known"] | None
+    """Signed distances from the known rows, not counting the bounds; None where there are none."""
     is_usable: Bool[Tensor, " row"]
-    """False for those that equal y*, leave the bounds, violate a known constraint, or have a known cost worse than
-    that of y*: what is known separates them already, and the loss leaves them out."""
 
-    def weighted(self, examples: int) -> tuple[Examined, Float[Tensor, " row"]]:
-        """The usable negatives with their weights 1/(examples · |N|), for a mean over each N and over the examples.
-
-        On a CPU the others are dropped; on a device, which would have to be asked how many they are, they weigh 0.
-        """
-        usable, example = self.is_usable, self.differences.example
-        dtype = self.differences.step.dtype
-        count = torch.zeros(examples, dtype=dtype, device=example.device).index_add_(0, example, usable.to(dtype))
-        share = 1 / (count.clamp(min=1) * examples)
-        if example.device.type != "cpu":
-            return self, share[example] * usable
+    def select(self, usable: Bool[Tensor, " row"]) -> Examined:
         rows, index = self.differences.select(usable)
-        kept = Examined(rows, self.cost_change[index], self.known_distance[index], usable[index])
-        return kept, share[rows.example]
+        known = None if self.known_distance is None else self.known_distance.index_select(0, index)
+        return Examined(rows, self.cost_change.index_select(0, index), known, self.is_usable.index_select(0, index))
 
 
 def examine(program: IntegerProgram, negatives: Negatives) -> Examined:
     """Flatten the negatives and find out which of them the loss may use."""
     solution = negatives.solution
-    rows = negatives.flatten()
-    flat = rows.example[: rows.num_sparse].unsqueeze(-1) * solution.shape[-1] + rows.place
-    room_down, room_up = (
-        (bound - solution).reshape(-1, solution.shape[-1]) for bound in (program.bounds.lower, program.bounds.upper)
-    )
-    step, dense = rows.step, rows.dense
-    is_usable = ((step >= room_down.take(flat)) & (step <= room_up.take(flat))).all(-1) & (step != 0).any(-1)
-    if dense.shape[0]:
-        owner = rows.example[rows.num_sparse :]
-        inside = ((dense >= room_down[owner]) & (dense <= room_up[owner])).all(-1)
-        is_usable = torch.cat([is_usable, inside & (dense != 0).any(-1)])
-    change = rows.dot(program.cost.expand(solution.shape).reshape(-1, solution.shape[-1]))
-    if not program.cost_is_learned:
-        is_usable &= change <= 0
-    known = UnitRows.of(program.known, solution)
-    known_distance = known.distances(rows) if program.known else step.new_zeros(rows.example.shape[0], 0)
-    if program.known:
-        is_usable &= (known_distance >= -TOLERANCE).all(-1)
-    return Examined(rows, change, known_distance, is_usable)
+    change, is_usable = _by_cost_and_bounds(program, negatives)
+    examined = Examined(negatives.flatten(), change, None, is_usable)
+    on_cpu = solution.device.type == "cpu"
+    if on_cpu:
+        examined = examined.select(is_usable)
+    if not program.known:
+        return examined
+    distance = UnitRows.of(program.known, solution).distances(examined.differences)
+    holds = (distance >= -TOLERANCE).all(-1)
+    examined = dataclasses.replace(examined, known_distance=distance, is_usable=examined.is_usable & holds)
+    return examined.select(holds) if on_cpu else examined
+
+
+def _by_cost_and_bounds(program: IntegerProgram, negatives: Negatives) -> tuple[Tensor, Tensor]:
+    """c·(z - y*) of all negatives in the order of ``flatten``, and which of them bounds and known cost let through."""
+    solution, place, step, dense = negatives.solution, negatives.place, negatives.step, negatives.dense
+    cost = program.cost.expand(solution.shape)
+    down, up = program.bounds.lower - solution, program.bounds.upper - solution
+    changes, oks = [], []
+    if place.shape[-2]:
+        at = place.mT.flatten(-2)  # hop after hop, as they lie in memory
+
+        def gather(values: Tensor) -> Tensor:
+            return values.gather(-1, at).unflatten(-1, (place.shape[-1], -1)).mT
+
+        changes.append((gather(cost) * step).sum(-1).flatten())
+        outside = (step < gather(down)) | (step > gather(up))
+        oks.append(((outside.sum(-1) == 0) & (step.abs().sum(-1) > 0)).flatten())
+    if dense.shape[-2] or not changes:
+        changes.append((dense @ cost.unsqueeze(-1)).flatten())
+        outside = dense.clamp(down.unsqueeze(-2), up.unsqueeze(-2)) != dense
+        oks.append(((outside.sum(-1) == 0) & (dense.abs().sum(-1) > 0)).flatten())
+    change, ok = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in (changes, oks))
+    return change, ok if program.cost_is_learned else ok & (change <= 0)
 
 
 def admissible(program: IntegerProgram, negatives: Negatives) -> Bool[Tensor, "*batch neg"]:
     """Which negatives the loss may use (:class:`Examined`), in the order of :meth:`Negatives.points`."""
-    usable = examine(program, negatives).is_usable
+    _, usable = _by_cost_and_bounds(program, negatives)
+    if program.known:
+        distance = UnitRows.of(program.known, negatives.solution).distances(negatives.flatten())
+        usable = usable & (distance >= -TOLERANCE).all(-1)
     batch, (sparse, dense) = negatives.solution.shape[:-1], (negatives.place.shape[-2], negatives.dense.shape[-2])
     first, second = usable.split([batch.numel() * sparse, batch.numel() * dense])
     return torch.cat([first.view(*batch, sparse), second.view(*batch, dense)], -1)

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from neuralilp.errors import InputError
-from neuralilp.negatives.base import Negatives, NegativeSampler, admissible
+from neuralilp.negatives.base import FEW_VARIABLES, Negatives, NegativeSampler, admissible
 from neuralilp.program import Bounds, IntegerProgram
 
 
@@ -15,8 +15,13 @@ class OneHop(NegativeSampler):
     """Every neighbour at L1 distance 1: n flips where variables are binary, else a step up and one down each."""
 
     def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
-        places = torch.arange(solution.shape[-1], device=solution.device).unsqueeze(-1)
-        if program.bounds.is_binary:
+        n, is_binary = solution.shape[-1], program.bounds.is_binary
+        if n <= FEW_VARIABLES:
+            eye = torch.eye(n, dtype=solution.dtype, device=solution.device)
+            ways = flip(program.bounds, solution).unsqueeze(-2) * eye if is_binary else torch.cat([eye, -eye])
+            return Negatives.from_dense(solution, ways)
+        places = torch.arange(n, device=solution.device).unsqueeze(-1)
+        if is_binary:
             return Negatives.from_sparse(solution, places, flip(program.bounds, solution).unsqueeze(-1))
         step = torch.ones_like(places, dtype=solution.dtype)
         return Negatives.from_sparse(solution, places.repeat(2, 1), torch.cat([step, -step]))
@@ -39,10 +44,7 @@ class KHop(NegativeSampler):
         self.count = count
 
     def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
-        count = self.count or solution.shape[-1]
-        hops = torch.tensor(self.hops, device=solution.device).repeat_interleave(count)
-        place, step = draw_hops(program.bounds, solution, hops, max(self.hops), generator)
-        return Negatives.from_sparse(solution, place, step)
+        return draw_hops(program.bounds, solution, self.hops, self.count or solution.shape[-1], generator)
 
 
 class ImprovingNeighbours(NegativeSampler):
@@ -61,17 +63,21 @@ class ImprovingNeighbours(NegativeSampler):
 
     def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
         count = self.draw.count or solution.shape[-1]
-        hops = torch.tensor(self.draw.hops, device=solution.device).repeat_interleave(count)
-        place, step = draw_hops(
-            program.bounds, solution, hops.repeat(self.tries), max(self.draw.hops), generator, inward=True
-        )
-        ok = admissible(program, Negatives.from_sparse(solution, place, step))
-        ok = ok.unflatten(-1, (self.tries, -1))
-        chosen = ok.to(torch.uint8).argmax(-2, keepdim=True)  # the first that is usable, or 0
-        chosen = (chosen * hops.numel() + torch.arange(hops.numel(), device=place.device)).squeeze(-2).unsqueeze(-1)
-        index = chosen.expand(*chosen.shape[:-1], place.shape[-1])
-        place, step = place.gather(-2, index), step.gather(-2, index)
-        return Negatives.from_sparse(solution, place, step * ok.any(-2).unsqueeze(-1))
+        wanted = count * len(self.draw.hops)
+        drawn = draw_hops(program.bounds, solution, self.draw.hops, count * self.tries, generator, inward=True)
+        # Negatives lie hop after hop, then try after try: bring the tries of one negative together.
+        ok = admissible(program, drawn).unflatten(-1, (len(self.draw.hops), self.tries, count))
+        first = ok.to(torch.uint8).argmax(-2)  # the first that is usable, or 0
+        offset = torch.arange(0, wanted * self.tries, count * self.tries, device=first.device).unsqueeze(-1)
+        index = (offset + first * count + torch.arange(count, device=first.device)).flatten(-2)
+        found = ok.any(-2).flatten(-2).to(solution.dtype).unsqueeze(-1)
+
+        def choose(tensor: Tensor) -> Tensor:
+            return tensor.gather(-2, index.unsqueeze(-1).expand(*index.shape, tensor.shape[-1]))
+
+        if drawn.place.shape[-2]:
+            return Negatives.from_sparse(solution, choose(drawn.place), choose(drawn.step) * found)
+        return Negatives.from_dense(solution, choose(drawn.dense) * found)
 
 
 def flip(bounds: Bounds, solution: Tensor) -> Float[Tensor, "*batch var"]:
@@ -82,61 +88,77 @@ def flip(bounds: Bounds, solution: Tensor) -> Float[Tensor, "*batch var"]:
 def draw_hops(
     bounds: Bounds,
     solution: Float[Tensor, "*batch var"],
-    hops: Int[Tensor, " neg"],
-    width: int,
+    hops: tuple[int, ...],
+    count: int,
     generator: torch.Generator | None,
     inward: bool = False,
-) -> tuple[Int[Tensor, "*batch neg hop"], Float[Tensor, "*batch neg hop"]]:
-    """Places and steps at L1 distance ``hops`` from the solution (``width`` is the largest of them).
+) -> Negatives:
+    """``count`` neighbours at L1 distance k, for each k of ``hops`` in turn.
 
     Places come from random permutations, so that every variable is used equally often. ``inward`` sends a variable
-    that is at a bound the other way.
+    that is at a bound the other way. Slots are laid out hop before negative, which later sums over hops prefer.
     """
-    batch, n = solution.shape[:-1], solution.shape[-1]
-    used = torch.arange(width, device=solution.device) < hops.unsqueeze(-1)
+    batch, n, width = solution.shape[:-1], solution.shape[-1], max(hops)
+    device, dtype = solution.device, solution.dtype
+    used = (torch.arange(width, device=device).unsqueeze(-1) < torch.tensor(hops, device=device)).to(dtype)
+    used = used.repeat_interleave(count, -1)
+    draw = _distinct_places if bounds.is_binary else _permuted
+    place = draw(batch, n, count * len(hops), width, device, generator)
+    if n <= FEW_VARIABLES:
+        by_negative = place.mT
+        times = torch.zeros(*by_negative.shape[:-1], n, dtype=dtype, device=device)
+        times.scatter_add_(-1, by_negative, used.mT.expand(by_negative.shape))
+        if bounds.is_binary:
+            return Negatives.from_dense(solution, times * flip(bounds, solution).unsqueeze(-2))
+        return Negatives.from_dense(solution, times * _signs(bounds, solution.unsqueeze(-2), times, generator, inward))
     if bounds.is_binary:
-        if width > n:
-            raise InputError(f"hops must be at most the number of binary variables, {n}, got {width}")
-        place = _distinct_places(batch, n, hops.numel(), width, solution.device, generator)
         step = flip(bounds, solution).gather(-1, place.flatten(-2)).view(place.shape)
-        return place, step * used
-    place = _permuted(batch, n, hops.numel() * width, solution.device, generator).unflatten(-1, (-1, width))
-    sign = torch.rand(place.shape, generator=generator, device=solution.device, dtype=solution.dtype) < 0.5
-    step = sign.to(solution.dtype) * 2 - 1
+        return Negatives.from_sparse(solution, place.mT, (step * used).mT)
+    value = solution.gather(-1, place.flatten(-2)).view(place.shape)
+    at_places = Bounds(
+        *(b.expand_as(solution).gather(-1, place.flatten(-2)).view(place.shape) for b in (bounds.lower, bounds.upper))
+    )
+    step = _signs(at_places, value, value, generator, inward) * used
+    for later in range(1, width):  # steps that meet in one place become one step, the first one's way
+        for earlier in range(later):
+            meet = (place[..., earlier, :] == place[..., later, :]) & (step[..., earlier, :] != 0)
+            both = meet & (step[..., later, :] != 0)
+            step[..., earlier, :] += step[..., earlier, :].sign() * both
+            step[..., later, :] *= ~both
+    return Negatives.from_sparse(solution, place.mT, step.mT)
+
+
+def _signs(
+    bounds: Bounds, value: Tensor, like: Tensor, generator: torch.Generator | None, inward: bool
+) -> Float[Tensor, "..."]:
+    """Up or down at random; ``inward``, never past a bound that ``value`` is at."""
+    up = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=like.device) < 0.5
     if inward:
-        at = place.flatten(-2)
-        no_up = (solution + 1 > bounds.upper).gather(-1, at).view(place.shape)
-        no_down = (solution - 1 < bounds.lower).gather(-1, at).view(place.shape)
-        step = torch.where(no_up, -1, torch.where(no_down, 1, step))
-    step = step * used
-    for j in range(1, width):  # steps in one place add up, in the direction of the first
-        earlier = place[..., :j]
-        same = (earlier == place[..., j : j + 1]) & (step[..., :j] != 0) & (step[..., j : j + 1] != 0)
-        step[..., :j] += step[..., :j].sign() * same
-        step[..., j] = torch.where(same.any(-1), 0, step[..., j])
-    return place, step
+        up = (up | (value - 1 < bounds.lower)) & (value + 1 <= bounds.upper)
+    return up.to(like.dtype) * 2 - 1
 
 
 def _permuted(
-    batch: torch.Size, n: int, count: int, device: torch.device, generator: torch.Generator | None
-) -> Int[Tensor, "*batch count"]:
-    """``count`` numbers below n from random permutations laid end to end."""
-    rounds = -(-count // n)
+    batch: torch.Size, n: int, count: int, width: int, device: torch.device, generator: torch.Generator | None
+) -> Int[Tensor, "*batch width count"]:
+    """Places below n from random permutations laid end to end; one may be drawn twice in a column."""
+    rounds = -(-count * width // n)
     order = torch.rand(*batch, rounds, n, generator=generator, device=device).argsort(-1)
-    return order.flatten(-2)[..., :count]
+    return order.flatten(-2)[..., : count * width].unflatten(-1, (width, count))
 
 
 def _distinct_places(
     batch: torch.Size, n: int, count: int, width: int, device: torch.device, generator: torch.Generator | None
-) -> Int[Tensor, "*batch count width"]:
-    """``count`` rows of ``width`` distinct numbers below n, every one uniform, each number equally often a column.
+) -> Int[Tensor, "*batch width count"]:
+    """Columns of ``width`` distinct places below n, all sets equally likely, each place equally often in a row.
 
-    A round of n rows reads one random permutation at ``width`` distinct random shifts of the row's number, which
-    takes 2n random numbers instead of n².
+    A round of n columns reads one random permutation at ``width`` distinct random shifts of the column's number,
+    which takes 2n random numbers instead of n².
     """
+    if width > n:
+        raise InputError(f"hops must be at most the number of binary variables, {n}, got {width}")
     rounds = -(-count // n)
     order, shift = torch.rand(2, *batch, rounds, n, generator=generator, device=device).argsort(-1)
-    row = torch.arange(n, device=device).unsqueeze(-1)
-    index = (row + shift[..., None, :width]) % n
+    index = (torch.arange(n, device=device) + shift[..., :width].unsqueeze(-1)) % n
     place = order.gather(-1, index.flatten(-2)).view(index.shape)
-    return place.flatten(-3, -2)[..., :count, :]
+    return place.transpose(-3, -2).flatten(-2)[..., :count]

@@ -19,16 +19,15 @@ class ProjectAndSample(NegativeSampler):
     """
 
     def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
-        parts = [Negatives.from_points(solution, solution.new_empty(*solution.shape[:-1], 0, solution.shape[-1]))]
+        parts = []
         for block in program.learned:
             unit = block.unit()
             distance = program.row_values(unit, solution)
-            if unit.slack is None:
-                sides = distance
-            else:
-                sides = torch.cat([distance + unit.slack, distance - unit.slack], -1)
-            parts.append(round_projection(program.bounds, solution, unit.a, sides, generator))
-        return Negatives.cat(parts)
+            if unit.slack is not None:
+                distance = torch.cat([distance + unit.slack, distance - unit.slack], -1)
+            parts.append(round_projection(program.bounds, solution, unit.a, distance, generator))
+        none = solution.new_empty(*solution.shape[:-1], 0, solution.shape[-1])
+        return Negatives.cat(parts) if parts else Negatives.from_dense(solution, none)
 
 
 SPARSE_FROM = 2**18
@@ -49,10 +48,8 @@ def round_projection(
     batch, n = solution.shape[:-1], solution.shape[-1]
     if distance.numel() * n < SPARSE_FROM or solution.device.type != "cpu":
         sides = distance.shape[-1] // a.shape[-2]
-        move = -distance.unsqueeze(-1) * a.repeat(*[1] * (a.ndim - 2), sides, 1)
-        step = round_at_random(move, generator)
-        empty = solution.new_empty(*batch, 0, 1)
-        return Negatives(solution, empty.long(), empty, step)
+        move = -distance.unsqueeze(-1) * (a if sides == 1 else torch.cat([a] * sides, -2))
+        return Negatives.from_dense(solution, round_at_random(move, generator))
     place, step = _round_sparsely(bounds, solution.reshape(-1, n), a, distance, generator)
     return Negatives.from_sparse(solution, place.unflatten(0, batch), step.unflatten(0, batch))
 

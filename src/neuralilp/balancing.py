@@ -1,0 +1,74 @@
+"""Balancers: weigh the three terms of ILP-Loss into one number to minimise (the λ of Eq. 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from neuralilp.errors import InputError
+from neuralilp.loss import LossTerms
+
+
+class FixedWeights(nn.Module):
+    """λ_pos, λ_neg, λ_cov as given."""
+
+    weights: Tensor
+
+    def __init__(self, positive: float = 1.0, negative: float = 1.0, covariance: float = 1.0) -> None:
+        super().__init__()
+        weights = torch.tensor([positive, negative, covariance])
+        if not bool((weights >= 0).all()):
+            raise InputError(f"weights must be at least 0, got {weights.tolist()}")
+        self.register_buffer("weights", weights)
+
+    def forward(self, terms: LossTerms) -> Float[Tensor, ""]:
+        stacked = terms.stack()
+        return (self.weights.to(stacked.dtype) * stacked).sum()
+
+
+class CoefficientOfVariation(nn.Module):
+    """Weights by the coefficient of variation of each term's loss ratio (Groenendijk et al. 2021), the paper's choice.
+
+    With L_t a term and ⟨L⟩ the mean of its past, the ratio is ℓ_t = L_t/⟨L⟩; λ is proportional to σ_ℓ/⟨ℓ⟩, the
+    standard deviation over the mean of the ratios so far, and the λ sum to 1. They are equal in the first step, and
+    whenever no term has varied. A term that has been zero throughout has the ratio 1.
+
+    The statistics are buffers, saved in checkpoints; they move in ``train()`` only.
+    """
+
+    steps: Tensor
+    mean_loss: Tensor
+    mean_ratio: Tensor
+    variance: Tensor
+
+    def __init__(self, num_terms: int = 3) -> None:
+        super().__init__()
+        self.register_buffer("steps", torch.zeros(()))
+        for name in ("mean_loss", "mean_ratio", "variance"):
+            self.register_buffer(name, torch.zeros(num_terms))
+
+    def weights(self) -> Float[Tensor, " term"]:
+        """The λ that the statistics give now."""
+        variation = self.variance.sqrt() / self.mean_ratio.clamp(min=torch.finfo(self.mean_ratio.dtype).tiny)
+        total = variation.sum()
+        return torch.where(total > 0, variation / total, 1 / variation.numel())
+
+    def forward(self, terms: LossTerms | Sequence[Tensor]) -> Float[Tensor, ""]:
+        losses = terms.stack() if isinstance(terms, LossTerms) else torch.stack(list(terms))
+        if self.training:
+            self._update(losses.detach().to(self.mean_loss.dtype))
+        return (self.weights().to(losses.dtype) * losses).sum()
+
+    @torch.no_grad()
+    def _update(self, losses: Tensor) -> None:
+        self.steps += 1
+        share = 1 / self.steps
+        past = torch.where(self.steps > 1, self.mean_loss, losses)
+        ratio = torch.where(past > 0, losses / past, 1)
+        deviation = ratio - self.mean_ratio
+        self.mean_loss.lerp_(losses, share)
+        self.mean_ratio.lerp_(ratio, share)
+        self.variance.lerp_(deviation * (ratio - self.mean_ratio), share)
