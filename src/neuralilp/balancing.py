@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from neuralilp.errors import InputError
-from neuralilp.loss import LossTerms
+from neuralilp.terms import LossTerms
 
 
 class FixedWeights(nn.Module):

@@ -123,9 +123,7 @@ class KnownConstraints(nn.Module):
         dtype = torch.get_default_dtype()
         a, b = torch.as_tensor(a, dtype=dtype), torch.as_tensor(b, dtype=dtype)
         if a.ndim != 2 or b.shape != a.shape[:1]:
-            raise ShapeError(
-                f"a must be `constr var` and b `constr`, got shapes {tuple(a.shape)} and {tuple(b.shape)}"
-            )
+            raise ShapeError(f"a must be `constr var` and b `constr`, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
         for name, value in (("a", a), ("b", b)):
             if not bool(value.isfinite().all()):
                 raise InputError(f"{name} must be finite: row {int((~value.isfinite()).nonzero()[0, 0])} is not")
@@ -170,7 +168,9 @@ class NetworkConstraints(nn.Module):
         output = self.network(x)
         if self.offset is None:
             if not (isinstance(output, tuple) and len(output) == 2):
-                raise InputError(f"network must return the pair (a, b) where offset is None, got {type(output).__name__}")
+                raise InputError(
+                    f"network must return the pair (a, b) where offset is None, got {type(output).__name__}"
+                )
             a, b = output
         else:
             a = output

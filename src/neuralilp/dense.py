@@ -1,7 +1,7 @@
 """ILP-Loss as the paper writes it (Eqs. 4-9): every negative a dense point, every constraint a row of A z + b >= 0.
 
-The plain formulation, differentiated by autograd. :class:`neuralilp.ILPLoss` uses it where there are few variables,
-the tests hold its sparse pass to it, and the benchmarks compare with it.
+The plain formulation, differentiated by autograd. The tests hold the sparse pass of :class:`neuralilp.ILPLoss` to it,
+benchmarks compare with it, and a compiled step with few variables is best off with it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,47 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from neuralilp.program import TOLERANCE, IntegerProgram
+from neuralilp.terms import LossTerms
+
+
+def dense_terms(
+    program: IntegerProgram,
+    solution: Float[Tensor, "*batch var"],
+    points: Float[Tensor, "*batch neg var"],
+    temperature: float | Tensor,
+    positive_margin: float = 0.01,
+    negative_margin: float = 0.01,
+) -> LossTerms:
+    """L₊, L₋ and L_o (Eqs. 6-8), means over the examples. A temperature that is a tensor must be above 0."""
+    a, b, learned = dense_rows(program, solution)
+    positive = covariance = a.new_zeros(())
+    inside = a.new_ones(())
+    if learned:
+        d = ((a @ solution.unsqueeze(-1)).squeeze(-1) + b)[..., learned]
+        positive = (positive_margin - d).relu().mean()
+        covariance = a[..., learned, :].mean(-2).square().mean()
+        inside = (d >= 0).all(-1).to(d.dtype).mean()
+    mask = dense_mask(program, solution, points)
+    d = points @ a.mT + b.unsqueeze(-2)
+    w = assignment(d.detach(), temperature)
+    each = (w * (negative_margin + d).relu()).sum(-1) * mask
+    negative = (each.sum(-1) / mask.sum(-1).clamp(min=1)).mean()
+    separated = (mask & (d.detach().amin(-1) <= -negative_margin)).sum() / mask.sum().clamp(min=1)
+    return LossTerms(positive, negative, covariance, 1 - mask.to(d.dtype).mean(), separated, inside)
+
+
+def dense_rows(
+    program: IntegerProgram, solution: Float[Tensor, "*batch var"]
+) -> tuple[Float[Tensor, "*batch constr var"], Float[Tensor, "*batch constr"], list[int]]:
+    """Unit rows [a|b]: those of Eq. 2, then the cost row -c·z + c·y* >= 0 of Eq. 4; and which of them are learned."""
+    a, b = program.explicit()
+    batch, c = solution.shape[:-1], program.cost.expand(solution.shape).unsqueeze(-2)
+    a = torch.cat([a.expand(*batch, -1, -1), -c], -2)
+    b = torch.cat([b.expand(*batch, -1), (c * solution.unsqueeze(-2)).sum(-1)], -1)
+    norm = a.norm(dim=-1)
+    norm = torch.where(norm > 0, norm, 1)
+    owner = [block.is_learned for block in program.blocks for _ in range(block.num_rows)]
+    return a / norm.unsqueeze(-1), b / norm, [i for i, is_learned in enumerate(owner) if is_learned]
 
 
 def dense_mask(
@@ -28,46 +69,9 @@ def dense_mask(
     return mask
 
 
-def dense_rows(
-    program: IntegerProgram, solution: Float[Tensor, "*batch var"]
-) -> tuple[Float[Tensor, "*batch constr var"], Float[Tensor, "*batch constr"], list[int]]:
-    """Unit rows [a|b]: those of Eq. 2, then the cost row -c·z + c·y* >= 0 of Eq. 4; and which of them are learned."""
-    a, b = program.explicit()
-    batch, c = solution.shape[:-1], program.cost.expand(solution.shape).unsqueeze(-2)
-    a = torch.cat([a.expand(*batch, -1, -1), -c], -2)
-    b = torch.cat([b.expand(*batch, -1), (c * solution.unsqueeze(-2)).sum(-1)], -1)
-    norm = a.norm(dim=-1)
-    norm = torch.where(norm > 0, norm, 1)
-    owner = [block.is_learned for block in program.blocks for _ in range(block.num_rows)]
-    return a / norm.unsqueeze(-1), b / norm, [i for i, is_learned in enumerate(owner) if is_learned]
-
-
-def dense_terms(
-    program: IntegerProgram,
-    solution: Float[Tensor, "*batch var"],
-    points: Float[Tensor, "*batch neg var"],
-    temperature: float | Tensor,
-    positive_margin: float = 0.01,
-    negative_margin: float = 0.01,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """L₊, L₋ and L_o (Eqs. 6-8), means over the examples."""
-    a, b, learned = dense_rows(program, solution)
-    positive = covariance = a.new_zeros(())
-    if learned:
-        d = (a @ solution.unsqueeze(-1)).squeeze(-1) + b
-        positive = (positive_margin - d[..., learned]).relu().mean()
-        covariance = a[..., learned, :].mean(-2).square().mean()
-    mask = dense_mask(program, solution, points)
-    d = points @ a.mT + b.unsqueeze(-2)
-    w = assignment(d.detach(), temperature)
-    each = (w * (negative_margin + d).relu()).sum(-1) * mask
-    negative = (each.sum(-1) / mask.sum(-1).clamp(min=1)).mean()
-    return positive, negative, covariance
-
-
 def assignment(d: Float[Tensor, "*batch neg constr"], temperature: float | Tensor) -> Tensor:
     """w of Eq. 9, the softmin of the distances; at τ = 0 its limit, where the nearest rows share the weight."""
-    if temperature > 0:
+    if isinstance(temperature, Tensor) or temperature > 0:
         return torch.softmax(-d / temperature, -1)
     nearest = (d == d.amin(-1, keepdim=True)).to(d.dtype)
     return nearest / nearest.sum(-1, keepdim=True)

@@ -15,6 +15,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
+def sizes_are_free(tensor: Tensor) -> bool:
+    """May shapes depend on values here? Not on a device, which would have to be asked, nor while compiling."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Table:
     """Rows a·z + b for a batch of examples: the columns of A, and a·y* + b at each solution, stacked for lookup.
@@ -70,16 +75,15 @@ class Differences:
         place, step = self.place.index_select(0, sparse), self.step.index_select(0, sparse)
         return Differences(place, step, self.dense.index_select(0, dense), example), index
 
-    def slabs(self, size: int) -> Iterator[tuple[slice, Differences]]:
-        """Runs of at most ``size`` rows, all sparse or all dense."""
+    def slabs(self, table: Table, size: int) -> Iterator[tuple[slice, SparseRows | DenseRows]]:
+        """Runs of at most ``size`` rows, ready for products with the table."""
         k, total = self.num_sparse, self.num_rows
-        for start, stop in ((0, k), (k, total)):
-            for low in range(start, stop, size):
-                high = min(low + size, stop)
-                sparse = slice(low, high) if start == 0 and k else slice(0, 0)
-                dense = slice(low - k, high - k) if start == k else slice(0, 0)
-                rows = slice(low, high)
-                yield rows, Differences(self.place[sparse], self.step[sparse], self.dense[dense], self.example[rows])
+        for low in range(0, k, size):
+            rows = slice(low, min(low + size, k))
+            yield rows, SparseRows.of(self.place[rows], self.step[rows], self.example[rows], table)
+        for low in range(k, total, size):
+            rows = slice(low, min(low + size, total))
+            yield rows, DenseRows(self.dense[low - k : rows.stop - k], self.example[rows])
 
     def points(self, solution: Float[Tensor, "example var"]) -> Float[Tensor, "row var"]:
         """The points z themselves."""
@@ -90,10 +94,16 @@ class Differences:
         z[k:] += self.dense
         return z
 
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DenseRows:
+    """Dense differences, for plain matrix products."""
+
+    dense: Float[Tensor, "row var"]
+    example: Int[Tensor, " row"]
+
     def values(self, table: Table) -> Float[Tensor, "row constr"]:
-        """a·z + b for every row and constraint; the rows must be all sparse or all dense."""
-        if self.num_sparse:
-            return SparseRows.of(self, table).product(table.stacked)
+        """a·z + b for every row and constraint."""
         base = table.at_solution.index_select(0, self.example)
         if table.group is None:
             return base.addmm_(self.dense, table.columns)
@@ -101,10 +111,7 @@ class Differences:
         return base.add_((self.dense.unsqueeze(-2) @ columns).squeeze(-2))
 
     def add_slopes(self, slope: Float[Tensor, "row constr"], to: Table) -> None:
-        """Add the derivative for ``table.stacked`` to that of another table, from that for :meth:`values`."""
-        if self.num_sparse:
-            to.stacked.add_(SparseRows.of(self, to).transposed(to.stacked.shape[0]).product(slope))
-            return
+        """Add the derivative for a table, from that for its :meth:`values`."""
         to.at_solution.index_add_(0, self.example, slope)
         if to.group is None:
             to.columns.addmm_(self.dense.mT, slope)
@@ -115,36 +122,38 @@ class Differences:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SparseRows:
-    """A sparse matrix by rows: the entries from ``offset[i]`` up to ``offset[i + 1]`` belong to row i."""
+    """Sparse differences over the rows of a table: its solution once, then its places, with ``count`` entries a row."""
 
-    place: Int[Tensor, " entry"]
+    entry: Int[Tensor, " entry"]
     step: Float[Tensor, " entry"]
-    offset: Int[Tensor, " row"]
+    count: Int[Tensor, " row"]
 
     @classmethod
-    def of(cls, rows: Differences, table: Table) -> SparseRows:
-        """Each difference over the rows of the table: its solution once, then its places."""
-        place, step, example = rows.place, rows.step, rows.example
+    def of(cls, place: Tensor, step: Tensor, example: Tensor, table: Table) -> SparseRows:
         if table.group is not None:
             place = place + (table.group[example] * table.num_variables).unsqueeze(-1)
         solution = (example + (table.stacked.shape[0] - table.num_examples)).unsqueeze(-1)
-        place = torch.cat([solution, place], -1)
+        entry = torch.cat([solution, place], -1)
         step = F.pad(step, (1, 0), value=1.0)
-        if place.device.type != "cpu":  # how many entries there are is on the device: keep the padding
-            offset = torch.arange(place.shape[0], device=place.device) * place.shape[-1]
-            return cls(place.flatten(), step.flatten(), offset)
+        if not sizes_are_free(entry):  # keep the padding
+            count = torch.full_like(example, entry.shape[-1])
+            return cls(entry.flatten(), step.flatten(), count)
         used = step != 0
-        count = used.sum(-1)
-        return cls(place[used], step[used], count.cumsum(0) - count)
+        return cls(entry[used], step[used], used.sum(-1))
 
-    def product(self, table: Float[Tensor, "place constr"]) -> Float[Tensor, "row constr"]:
-        """Σ over the entries of a row of step · table[place]."""
-        return F.embedding_bag(self.place, table, self.offset, per_sample_weights=self.step, mode="sum")
+    def values(self, table: Table) -> Float[Tensor, "row constr"]:
+        """a·z + b for every row and constraint: Σ step · table[entry]."""
+        return _bags(self.entry, table.stacked, self.count, self.step)
 
-    def transposed(self, num_places: int) -> SparseRows:
-        """The transpose: one row a place, whose entries are the rows of ``self`` that step there."""
-        entry = torch.arange(self.place.numel(), device=self.place.device)
-        row = torch.searchsorted(self.offset, entry, right=True) - 1
-        place, by_place = self.place.sort()
-        offset = torch.searchsorted(place, torch.arange(num_places, device=place.device))
-        return SparseRows(row[by_place], self.step[by_place], offset)
+    def add_slopes(self, slope: Float[Tensor, "row constr"], to: Table) -> None:
+        """Add the derivative for a table, from that for its :meth:`values`: the transposed product."""
+        row = torch.arange(slope.shape[0], device=slope.device)
+        row = row.repeat_interleave(self.count, output_size=self.entry.numel())
+        entry, order = self.entry.sort()
+        count = torch.zeros_like(to.stacked[:, 0], dtype=torch.long).index_add_(0, entry, torch.ones_like(entry))
+        to.stacked.add_(_bags(row[order], slope, count, self.step[order]))
+
+
+def _bags(entry: Tensor, table: Tensor, count: Tensor, weight: Tensor) -> Tensor:
+    """Weighted sums of rows of a table: ``count`` entries for each row of the result."""
+    return F.embedding_bag(entry, table, count.cumsum(0) - count, per_sample_weights=weight, mode="sum")

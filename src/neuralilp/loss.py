@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Literal
 
@@ -15,27 +14,10 @@ from neuralilp.negatives.base import Examined, Negatives, examine
 from neuralilp.program import IntegerProgram, row_norm
 from neuralilp.rows import UnitRows
 from neuralilp.separation import KnownRows, NegativeTerm, compiler_is_present
+from neuralilp.terms import LossTerms
 
 COMPILE_FROM = 2**20
 """Distances a step (negatives × learned rows) from which on compiling is worth the seconds that it takes."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class LossTerms:
-    """L₊, L₋ and L_o of Eq. 5, to be weighed by a balancer, and what there is to see along the way."""
-
-    positive: Float[Tensor, ""]
-    negative: Float[Tensor, ""]
-    covariance: Float[Tensor, ""]
-    masked: Float[Tensor, ""]
-    """Share of the negatives that were left out (:func:`neuralilp.negatives.admissible`)."""
-    separated: Float[Tensor, ""]
-    """Share of the others that some hyperplane keeps out by the negative margin."""
-    inside: Float[Tensor, ""]
-    """Share of the solutions that satisfy every learned row."""
-
-    def stack(self) -> Float[Tensor, "3"]:
-        return torch.stack([self.positive, self.negative, self.covariance])
 
 
 class ILPLoss(nn.Module):
@@ -76,11 +58,16 @@ class ILPLoss(nn.Module):
         temperature: float,
     ) -> LossTerms:
         self._check(program, solution, negatives, temperature)
+        return self.terms(program, solution, negatives, None if temperature == 0 else solution.new_tensor(-1 / temperature))
+
+    def terms(
+        self, program: IntegerProgram, solution: Tensor, negatives: Negatives, rate: Tensor | None
+    ) -> LossTerms:
+        """The terms for arguments that are known to be good, with ``rate`` = -1/τ, None for τ = 0."""
         rows = UnitRows.of(program.learned, solution)
         examined = examine(program, negatives)
         differences = examined.differences
         weight, used = mean_weights(examined, solution.shape[:-1].numel())
-        rate = None if temperature == 0 else solution.new_tensor(-1 / temperature)
         negative, nearest = NegativeTerm.apply(
             rows.table.stacked,
             rows.slack,
@@ -166,15 +153,15 @@ def known_rows(
     program: IntegerProgram, solution: Tensor, examined: Examined, rate: Tensor | None, margin: float
 ) -> KnownRows:
     """The bounds and the known constraints of each negative, summed up."""
-    example, n = examined.differences.example, solution.shape[-1]
+    example, n, bounds = examined.differences.example, solution.shape[-1], program.bounds
     y = solution.reshape(-1, n)
-    lower, upper = (bound.expand(solution.shape).reshape(-1, n) for bound in (program.bounds.lower, program.bounds.upper))
-    if program.bounds.is_binary:  # then every point within the bounds has the same distances from them
-        bounds = KnownRows.summarise(torch.cat([y - lower, upper - y], -1), rate, margin).rows(example)
+    lower, upper = (bound.expand(solution.shape).reshape(-1, n) for bound in (bounds.lower, bounds.upper))
+    if bounds.is_binary:  # then every point within the bounds has the same distances from them
+        summary = KnownRows.summarise(torch.cat([y - lower, upper - y], -1), rate, margin).rows(example)
     else:
         z = examined.differences.points(y)
         room = torch.cat([z - lower.index_select(0, example), upper.index_select(0, example) - z], -1)
-        bounds = KnownRows.summarise(room, rate, margin)
+        summary = KnownRows.summarise(room, rate, margin)
     if examined.known_distance is None:
-        return bounds
-    return bounds.merge(KnownRows.summarise(examined.known_distance, rate, margin), rate)
+        return summary
+    return summary.merge(KnownRows.summarise(examined.known_distance, rate, margin), rate)

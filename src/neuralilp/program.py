@@ -130,7 +130,7 @@ class Bounds:
     def integral_upper(self) -> Tensor:
         return self.upper.floor()
 
-    def contain(self, z: Tensor) -> Bool[Tensor, "..."]:
+    def contain(self, z: Tensor) -> Bool[Tensor, ...]:
         """Elementwise: is z within its bounds? False for NaN."""
         return (z >= self.lower) & (z <= self.upper)
 
@@ -156,9 +156,8 @@ class IntegerProgram:
         if n == 0:
             raise ShapeError(f"cost must be `*batch var` with at least one variable, got {tuple(self.cost.shape)}")
         for name, tensor in self._tensors():
-            if name == "bounds.lower" or name.endswith(".a"):
-                if tensor.shape[-1] != n:
-                    raise ShapeError(f"{name} must have {n} variables as cost has, got shape {tuple(tensor.shape)}")
+            if name.endswith((".a", ".lower")) and tensor.shape[-1] != n:
+                raise ShapeError(f"{name} must have {n} variables as cost has, got shape {tuple(tensor.shape)}")
             if tensor.dtype != self.cost.dtype:
                 raise ShapeError(f"{name} must have the dtype of cost, {self.cost.dtype}, got {tensor.dtype}")
         if self.is_integer is not None and self.is_integer.shape != (n,):
@@ -341,7 +340,8 @@ class IntegerProgram:
             if bool(violated.any()):
                 *example, row = violated.nonzero()[0].tolist()
                 raise InputError(
-                    f"solution must satisfy the known constraints: {_example(example)} violates row {row} of blocks[{i}]"
+                    f"solution must satisfy the known constraints: {_example(example)} violates row {row} "
+                    f"of blocks[{i}]"
                 )
 
 

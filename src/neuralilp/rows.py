@@ -68,7 +68,7 @@ class UnitRows:
 
     def distances(self, differences: Differences) -> Float[Tensor, "row constr"]:
         """d of every point from every row of Eq. 2."""
-        parts = [rows.values(self.table) for _, rows in differences.slabs(differences.num_rows)]
+        parts = [rows.values(self.table) for _, rows in differences.slabs(self.table, max(differences.num_rows, 1))]
         value = torch.cat([self.table.stacked.new_zeros(0, self.table.stacked.shape[-1]), *parts])
         d, s = value[:, : self.num_inequalities], value[:, self.num_inequalities :]
         slack = self.slack_of(differences.example)

@@ -28,7 +28,10 @@ SLAB = 2**20
 """Distances held at once: a few megabytes, which the allocator keeps instead of giving them back to the system."""
 
 CHUNK = 2**17
-"""Distances handled at once where nothing is compiled, so that they and their temporaries stay in the cache."""
+"""Distances handled at once, so that they and their temporaries stay in the cache."""
+
+COMPILED_CHUNK = 2**19
+"""The same where fused loops have no temporaries to speak of."""
 
 FAR = 1e6
 """Stands in for the distance to an infinite bound: no weight, and no NaN."""
@@ -91,43 +94,36 @@ class NegativeTerm(torch.autograd.Function):
         compiled: bool,
     ) -> tuple[Tensor, Tensor]:
         rows = UnitRows(rows.table.replace(stacked.detach()), slack.detach())
-        wants = any(ctx.needs_input_grad)
-        separate_slab = separate_compiled() if compiled else separate
-        chunk = SLAB if compiled else CHUNK
-        first, constr = rows.num_inequalities, max(stacked.shape[-1], 1)
         slopes = UnitRows(rows.table.replace(torch.zeros_like(stacked)), torch.zeros_like(slack))
+        separate_chunk = separate_compiled() if compiled else separate
+        first, constr = rows.num_inequalities, max(stacked.shape[-1], 1)
+        chunk = max((COMPILED_CHUNK if compiled else CHUNK) // constr, 1)
         nearest, cost_slope, value = torch.empty_like(cost), torch.empty_like(cost), cost.new_zeros(())
-        for at, slab in differences.slabs(max(SLAB // constr, 1)):
-            values = slab.values(rows.table)
-            for low in range(0, values.shape[0], max(chunk // constr, 1)):
-                inner = slice(low, low + max(chunk // constr, 1))
-                outer = slice(at.start + low, min(at.start + inner.stop, at.stop))
-                example, part = slab.example[inner], values[inner]
-                value_part, nearest[outer], cost_slope[outer], d_slope, s_slope, slack_slope = separate_slab(
-                    part[:, :first] if rows.num_inequalities else None,
-                    part[:, first:] if rows.num_equalities else None,
+        for slab, operator in differences.slabs(rows.table, max(SLAB // constr, 1)):
+            values = operator.values(rows.table)
+            for low in range(slab.start, slab.stop, chunk):
+                part = slice(low, min(low + chunk, slab.stop))
+                mine = values[part.start - slab.start : part.stop - slab.start]
+                example = differences.example[part]
+                value_part, nearest[part], cost_slope[part], slack_slope = separate_chunk(
+                    mine[:, :first] if rows.num_inequalities else None,
+                    mine[:, first:] if rows.num_equalities else None,
                     rows.slack_of(example),
-                    cost[outer],
-                    known.nearest[outer],
-                    known.mass[outer],
-                    known.hinge[outer],
-                    weight[outer],
+                    cost[part],
+                    known.nearest[part],
+                    known.mass[part],
+                    known.hinge[part],
+                    weight[part],
                     rate,
                     margin,
                 )
                 value += value_part
-                if not wants:
-                    continue
-                if d_slope is not None:
-                    part[:, :first] = d_slope  # the values of this part are done with
-                if s_slope is not None:
-                    part[:, first:] = s_slope
-                    if rows.table.group is None:
-                        slopes.slack.add_(slack_slope.sum(0))
-                    else:
-                        slopes.slack.index_add_(0, rows.table.group[example], slack_slope)
-            if wants:
-                slab.add_slopes(values, slopes.table)
+                if rows.table.group is None:
+                    slopes.slack.add_(slack_slope)
+                else:
+                    slopes.slack.index_add_(0, rows.table.group[example], slack_slope)
+            if any(ctx.needs_input_grad):
+                operator.add_slopes(values, slopes.table)
         ctx.save_for_backward(slopes.table.stacked, slopes.slack, cost_slope)
         ctx.mark_non_differentiable(nearest)
         return value, nearest
@@ -149,11 +145,12 @@ def separate(
     weight: Float[Tensor, " neg"],
     rate: Tensor | None,
     margin: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor]:
-    """One slab: the value, each negative's smallest distance, and the slopes for cost, d, s and sigma.
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """One chunk: the value, each negative's smallest distance, and the slopes for cost and sigma.
 
-    Of an equality's two distances σ + s and σ - s, ``near`` is σ - |s| and ``far`` σ + |s|, which is never cut off by
-    the hinge. Everything is relative to the smallest distance, so that no exponential overflows.
+    The slopes for d and s take their place. Of an equality's two distances σ + s and σ - s, ``near`` is σ - |s| and
+    ``far`` σ + |s|, which the hinge never cuts off. Everything is relative to the smallest distance, so that no
+    exponential overflows.
     """
     nearest = torch.minimum(known_nearest, cost)
     if d is not None:
@@ -167,30 +164,29 @@ def separate(
     h_cost = (cost + margin).relu()
     total = known * known_mass + e_cost
     value = known * known_hinge + e_cost * h_cost
-    slope_d, slope_s, slope_sigma = None, None, sigma
     if d is not None:
         e = decay(d - column, rate)
         h = (d + margin).relu_()
         total = total + e.sum(1)
         value = value + torch.linalg.vecdot(e, h)
-        slope_d = e.mul_(h.sign_())
+        e.mul_(h.sign_())
     if s is not None:
-        near = decay(sigma - size - column, rate)
-        far = decay(sigma + size - column, rate)
-        total = total + near.sum(1) + far.sum(1)
-        h = (sigma + margin) + size
-        value = value + torch.linalg.vecdot(far, h)
+        near = decay((sigma - size) - column, rate)
+        far = decay((sigma + size) - column, rate)
+        total = total + (near.sum(1) + far.sum(1))
         h = ((sigma + margin) - size).relu_()
-        value = value + torch.linalg.vecdot(near, h)
+        value = value + torch.linalg.vecdot(near, h) + torch.linalg.vecdot(far, size.add_(sigma + margin))
         near.mul_(h.sign_())
-    scale = weight / total
+    scale = (weight / total).unsqueeze(1)
     if d is not None:
-        slope_d = slope_d * scale.unsqueeze(1)
+        torch.mul(e, scale, out=d)
+    slope_sigma = torch.zeros_like(sigma)
     if s is not None:
-        slope_s = (far - near).mul_(scale.unsqueeze(1)).mul_(s.sign())
-        slope_sigma = far.add_(near).mul_(scale.unsqueeze(1))
-    cost_slope = e_cost * h_cost.sign() * scale
-    return (value * scale).sum(), nearest, cost_slope, slope_d, slope_s, slope_sigma
+        slope_sigma = (far + near).mul_(scale)
+        if sigma.shape[0] == 1:
+            slope_sigma = slope_sigma.sum(0, keepdim=True)
+        s.sign_().mul_(far.sub_(near).mul_(scale))
+    return (value * scale.squeeze(1)).sum(), nearest, e_cost * h_cost.sign() * scale.squeeze(1), slope_sigma
 
 
 def compiler_is_present() -> bool:

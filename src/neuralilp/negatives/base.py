@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from neuralilp.differences import Differences
+from neuralilp.differences import Differences, sizes_are_free
 from neuralilp.errors import InputError, ShapeError
 from neuralilp.program import TOLERANCE, IntegerProgram
 from neuralilp.rows import UnitRows
@@ -108,8 +109,8 @@ class Examined:
     """The negatives that the loss may use, one a row, with what the known parts of the program say of them.
 
     Left out are those that equal y*, leave the bounds, violate a known constraint, or have a known cost worse than
-    that of y*: what is known separates them already. On a CPU they are dropped; a device would have to be asked how
-    many they are, and there they stay with ``is_usable`` False.
+    that of y*: what is known separates them already. Where shapes must not depend on values
+    (:func:`~neuralilp.differences.sizes_are_free`), they stay, with ``is_usable`` False.
     """
 
     differences: Differences
@@ -130,15 +131,15 @@ def examine(program: IntegerProgram, negatives: Negatives) -> Examined:
     solution = negatives.solution
     change, is_usable = _by_cost_and_bounds(program, negatives)
     examined = Examined(negatives.flatten(), change, None, is_usable)
-    on_cpu = solution.device.type == "cpu"
-    if on_cpu:
+    drop = sizes_are_free(solution)
+    if drop:
         examined = examined.select(is_usable)
     if not program.known:
         return examined
     distance = UnitRows.of(program.known, solution).distances(examined.differences)
     holds = (distance >= -TOLERANCE).all(-1)
     examined = dataclasses.replace(examined, known_distance=distance, is_usable=examined.is_usable & holds)
-    return examined.select(holds) if on_cpu else examined
+    return examined.select(holds) if drop else examined
 
 
 def _by_cost_and_bounds(program: IntegerProgram, negatives: Negatives) -> tuple[Tensor, Tensor]:
@@ -175,6 +176,27 @@ def admissible(program: IntegerProgram, negatives: Negatives) -> Bool[Tensor, "*
     return torch.cat([first.view(*batch, sparse), second.view(*batch, dense)], -1)
 
 
+class Draw:
+    """Where samplers take their random numbers from: uniform ones on [0, 1) of the shape asked for.
+
+    They come from a ``torch.Generator``, or one after the other from numbers drawn before (``torch.compile`` cannot
+    trace a generator), of which ``drawn`` counts how many were taken.
+    """
+
+    def __init__(self, like: Tensor, generator: torch.Generator | None = None, numbers: Tensor | None = None) -> None:
+        self.like = like
+        self.generator = generator
+        self.numbers = numbers
+        self.drawn = 0
+
+    def __call__(self, *shape: int) -> Tensor:
+        count = math.prod(shape)
+        self.drawn += count
+        if self.numbers is not None:
+            return self.numbers[self.drawn - count : self.drawn].view(shape)
+        return torch.rand(shape, generator=self.generator, dtype=self.like.dtype, device=self.like.device)
+
+
 class NegativeSampler(abc.ABC):
     """Draws negatives for each solution of a batch. A subclass writes :meth:`sample`; calling it validates first."""
 
@@ -187,8 +209,8 @@ class NegativeSampler(abc.ABC):
     ) -> Negatives:
         program.check_solution(solution)
         with torch.no_grad():
-            return self.sample(program, solution, generator)
+            return self.sample(program, solution, Draw(solution, generator))
 
     @abc.abstractmethod
-    def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
+    def sample(self, program: IntegerProgram, solution: Tensor, draw: Draw) -> Negatives:
         """Candidates for a solution that is known to be good. No gradient flows here."""

@@ -7,14 +7,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from neuralilp.errors import InputError
-from neuralilp.negatives.base import FEW_VARIABLES, Negatives, NegativeSampler, admissible
+from neuralilp.negatives.base import FEW_VARIABLES, Draw, Negatives, NegativeSampler, admissible
 from neuralilp.program import Bounds, IntegerProgram
 
 
 class OneHop(NegativeSampler):
     """Every neighbour at L1 distance 1: n flips where variables are binary, else a step up and one down each."""
 
-    def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
+    def sample(self, program: IntegerProgram, solution: Tensor, draw: Draw) -> Negatives:
         n, is_binary = solution.shape[-1], program.bounds.is_binary
         if n <= FEW_VARIABLES:
             eye = torch.eye(n, dtype=solution.dtype, device=solution.device)
@@ -43,8 +43,8 @@ class KHop(NegativeSampler):
         self.hops = hops
         self.count = count
 
-    def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
-        return draw_hops(program.bounds, solution, self.hops, self.count or solution.shape[-1], generator)
+    def sample(self, program: IntegerProgram, solution: Tensor, draw: Draw) -> Negatives:
+        return draw_hops(program.bounds, solution, self.hops, self.count or solution.shape[-1], draw)
 
 
 class ImprovingNeighbours(NegativeSampler):
@@ -58,15 +58,15 @@ class ImprovingNeighbours(NegativeSampler):
     def __init__(self, hops: int | tuple[int, ...], count: int | None = None, *, tries: int = 4) -> None:
         if tries < 1:
             raise InputError(f"tries must be positive, got {tries}")
-        self.draw = KHop(hops, count)
+        self.plain = KHop(hops, count)
         self.tries = tries
 
-    def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
-        count = self.draw.count or solution.shape[-1]
-        wanted = count * len(self.draw.hops)
-        drawn = draw_hops(program.bounds, solution, self.draw.hops, count * self.tries, generator, inward=True)
+    def sample(self, program: IntegerProgram, solution: Tensor, draw: Draw) -> Negatives:
+        count = self.plain.count or solution.shape[-1]
+        wanted = count * len(self.plain.hops)
+        drawn = draw_hops(program.bounds, solution, self.plain.hops, count * self.tries, draw, inward=True)
         # Negatives lie hop after hop, then try after try: bring the tries of one negative together.
-        ok = admissible(program, drawn).unflatten(-1, (len(self.draw.hops), self.tries, count))
+        ok = admissible(program, drawn).unflatten(-1, (len(self.plain.hops), self.tries, count))
         first = ok.to(torch.uint8).argmax(-2)  # the first that is usable, or 0
         offset = torch.arange(0, wanted * self.tries, count * self.tries, device=first.device).unsqueeze(-1)
         index = (offset + first * count + torch.arange(count, device=first.device)).flatten(-2)
@@ -90,7 +90,7 @@ def draw_hops(
     solution: Float[Tensor, "*batch var"],
     hops: tuple[int, ...],
     count: int,
-    generator: torch.Generator | None,
+    draw: Draw,
     inward: bool = False,
 ) -> Negatives:
     """``count`` neighbours at L1 distance k, for each k of ``hops`` in turn.
@@ -102,15 +102,15 @@ def draw_hops(
     device, dtype = solution.device, solution.dtype
     used = (torch.arange(width, device=device).unsqueeze(-1) < torch.tensor(hops, device=device)).to(dtype)
     used = used.repeat_interleave(count, -1)
-    draw = _distinct_places if bounds.is_binary else _permuted
-    place = draw(batch, n, count * len(hops), width, device, generator)
+    places = _distinct_places if bounds.is_binary else _permuted
+    place = places(batch, n, count * len(hops), width, draw)
     if n <= FEW_VARIABLES:
         by_negative = place.mT
         times = torch.zeros(*by_negative.shape[:-1], n, dtype=dtype, device=device)
         times.scatter_add_(-1, by_negative, used.mT.expand(by_negative.shape))
         if bounds.is_binary:
             return Negatives.from_dense(solution, times * flip(bounds, solution).unsqueeze(-2))
-        return Negatives.from_dense(solution, times * _signs(bounds, solution.unsqueeze(-2), times, generator, inward))
+        return Negatives.from_dense(solution, times * _signs(bounds, solution.unsqueeze(-2), times, draw, inward))
     if bounds.is_binary:
         step = flip(bounds, solution).gather(-1, place.flatten(-2)).view(place.shape)
         return Negatives.from_sparse(solution, place.mT, (step * used).mT)
@@ -118,7 +118,7 @@ def draw_hops(
     at_places = Bounds(
         *(b.expand_as(solution).gather(-1, place.flatten(-2)).view(place.shape) for b in (bounds.lower, bounds.upper))
     )
-    step = _signs(at_places, value, value, generator, inward) * used
+    step = _signs(at_places, value, value, draw, inward) * used
     for later in range(1, width):  # steps that meet in one place become one step, the first one's way
         for earlier in range(later):
             meet = (place[..., earlier, :] == place[..., later, :]) & (step[..., earlier, :] != 0)
@@ -128,27 +128,23 @@ def draw_hops(
     return Negatives.from_sparse(solution, place.mT, step.mT)
 
 
-def _signs(
-    bounds: Bounds, value: Tensor, like: Tensor, generator: torch.Generator | None, inward: bool
-) -> Float[Tensor, "..."]:
+def _signs(bounds: Bounds, value: Tensor, like: Tensor, draw: Draw, inward: bool) -> Float[Tensor, ...]:
     """Up or down at random; ``inward``, never past a bound that ``value`` is at."""
-    up = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=like.device) < 0.5
+    up = draw(*like.shape) < 0.5
     if inward:
         up = (up | (value - 1 < bounds.lower)) & (value + 1 <= bounds.upper)
     return up.to(like.dtype) * 2 - 1
 
 
-def _permuted(
-    batch: torch.Size, n: int, count: int, width: int, device: torch.device, generator: torch.Generator | None
-) -> Int[Tensor, "*batch width count"]:
+def _permuted(batch: torch.Size, n: int, count: int, width: int, draw: Draw) -> Int[Tensor, "*batch width count"]:
     """Places below n from random permutations laid end to end; one may be drawn twice in a column."""
     rounds = -(-count * width // n)
-    order = torch.rand(*batch, rounds, n, generator=generator, device=device).argsort(-1)
+    order = draw(*batch, rounds, n).argsort(-1)
     return order.flatten(-2)[..., : count * width].unflatten(-1, (width, count))
 
 
 def _distinct_places(
-    batch: torch.Size, n: int, count: int, width: int, device: torch.device, generator: torch.Generator | None
+    batch: torch.Size, n: int, count: int, width: int, draw: Draw
 ) -> Int[Tensor, "*batch width count"]:
     """Columns of ``width`` distinct places below n, all sets equally likely, each place equally often in a row.
 
@@ -158,7 +154,7 @@ def _distinct_places(
     if width > n:
         raise InputError(f"hops must be at most the number of binary variables, {n}, got {width}")
     rounds = -(-count // n)
-    order, shift = torch.rand(2, *batch, rounds, n, generator=generator, device=device).argsort(-1)
-    index = (torch.arange(n, device=device) + shift[..., :width].unsqueeze(-1)) % n
+    order, shift = draw(2, *batch, rounds, n).argsort(-1)
+    index = (torch.arange(n, device=order.device) + shift[..., :width].unsqueeze(-1)) % n
     place = order.gather(-1, index.flatten(-2)).view(index.shape)
     return place.transpose(-3, -2).flatten(-2)[..., :count]

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from neuralilp.negatives.base import Negatives, NegativeSampler
+from neuralilp.differences import sizes_are_free
+from neuralilp.negatives.base import Draw, Negatives, NegativeSampler
 from neuralilp.program import Bounds, IntegerProgram
 
 
@@ -18,14 +19,14 @@ class ProjectAndSample(NegativeSampler):
     projection is y* itself, which the loss leaves out.
     """
 
-    def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
+    def sample(self, program: IntegerProgram, solution: Tensor, draw: Draw) -> Negatives:
         parts = []
         for block in program.learned:
             unit = block.unit()
             distance = program.row_values(unit, solution)
             if unit.slack is not None:
                 distance = torch.cat([distance + unit.slack, distance - unit.slack], -1)
-            parts.append(round_projection(program.bounds, solution, unit.a, distance, generator))
+            parts.append(round_projection(program.bounds, solution, unit.a, distance, draw))
         none = solution.new_empty(*solution.shape[:-1], 0, solution.shape[-1])
         return Negatives.cat(parts) if parts else Negatives.from_dense(solution, none)
 
@@ -42,27 +43,25 @@ def round_projection(
     solution: Float[Tensor, "*batch var"],
     a: Float[Tensor, "*#batch constr var"],
     distance: Float[Tensor, "*batch side"],
-    generator: torch.Generator | None,
+    draw: Draw,
 ) -> Negatives:
     """Negatives from y* - distance·a rounded at random; ``side`` runs over the unit rows once, or twice."""
     batch, n = solution.shape[:-1], solution.shape[-1]
-    if distance.numel() * n < SPARSE_FROM or solution.device.type != "cpu":
+    if distance.numel() * n < SPARSE_FROM or not sizes_are_free(solution):
         sides = distance.shape[-1] // a.shape[-2]
         move = -distance.unsqueeze(-1) * (a if sides == 1 else torch.cat([a] * sides, -2))
-        return Negatives.from_dense(solution, round_at_random(move, generator))
-    place, step = _round_sparsely(bounds, solution.reshape(-1, n), a, distance, generator)
+        return Negatives.from_dense(solution, round_at_random(move, draw))
+    place, step = _round_sparsely(bounds, solution.reshape(-1, n), a, distance, draw)
     return Negatives.from_sparse(solution, place.unflatten(0, batch), step.unflatten(0, batch))
 
 
-def round_at_random(move: Tensor, generator: torch.Generator | None) -> Tensor:
+def round_at_random(move: Tensor, draw: Draw) -> Tensor:
     """floor(r) + 1 with probability r - floor(r), else floor(r)."""
     low = move.floor()
-    return low + (torch.rand(move.shape, generator=generator, dtype=move.dtype, device=move.device) < move - low)
+    return low + (draw(*move.shape) < move - low)
 
 
-def _round_sparsely(
-    bounds: Bounds, solution: Tensor, a: Tensor, distance: Tensor, generator: torch.Generator | None
-) -> tuple[Tensor, Tensor]:
+def _round_sparsely(bounds: Bounds, solution: Tensor, a: Tensor, distance: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:
     """As :func:`round_at_random` in distribution, without a random number for every coordinate.
 
     Far most coordinates of a projection are within a few hundredths of y*, and stay. With p_j the probability that
@@ -79,15 +78,15 @@ def _round_sparsely(
     row_of_a = ((example * constr if a.shape[0] > constr else 0) + side % constr).expand(examples, sides).reshape(-1)
     largest = distance.abs() * a.abs().amax(-1)[row_of_a]
     many = (largest >= LIKELY_MOVE).nonzero().squeeze(-1)
-    step = round_at_random(-distance[many, None] * a[row_of_a[many]], generator)
+    step = round_at_random(-distance[many, None] * a[row_of_a[many]], draw)
     many_row, many_place = step.nonzero(as_tuple=True)
 
     rate = torch.where(largest < LIKELY_MOVE, -torch.log1p(-largest), 0)
-    events = torch.poisson(rate * n, generator=generator).long()
+    events = torch.poisson(rate * n, generator=draw.generator).long()
     row = torch.arange(distance.numel()).repeat_interleave(events)
-    place = torch.randint(n, row.shape, generator=generator)
+    place = torch.randint(n, row.shape, generator=draw.generator)
     move = -distance[row] * a[row_of_a[row], place]
-    counts = torch.rand(row.shape, generator=generator, dtype=move.dtype) * rate[row] < -torch.log1p(-move.abs())
+    counts = draw(*row.shape) * rate[row] < -torch.log1p(-move.abs())
     key = (row * n + place)[counts].unique()
     row, place = key // n, key % n
     sign = -distance[row].sign() * a[row_of_a[row], place].sign()

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuralilp.negatives.base import Negatives, NegativeSampler
+from neuralilp.negatives.base import Draw, Negatives, NegativeSampler
 from neuralilp.program import IntegerProgram
 
 
@@ -21,9 +21,9 @@ class SolverNegatives(NegativeSampler):
     def __init__(self, **options: Any) -> None:
         self.options = options
 
-    def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
+    def sample(self, program: IntegerProgram, solution: Tensor, draw: Draw) -> Negatives:
         from neuralilp.solving import solve
 
         z = solve(program.detach(), **self.options).z.expand(solution.shape)
         solved = ~z.isnan().any(-1, keepdim=True)
-        return Negatives.from_points(solution, torch.where(solved, z, solution).unsqueeze(-2))
+        return Negatives.from_dense(solution, torch.where(solved, z - solution, 0).unsqueeze(-2))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from neuralilp.errors import InputError
-from neuralilp.negatives.base import Negatives, NegativeSampler
+from neuralilp.negatives.base import Draw, Negatives, NegativeSampler
 from neuralilp.program import IntegerProgram
 
 
@@ -18,5 +17,5 @@ class Union(NegativeSampler):
             raise InputError("samplers must have at least one sampler, got none")
         self.samplers = samplers
 
-    def sample(self, program: IntegerProgram, solution: Tensor, generator: torch.Generator | None) -> Negatives:
-        return Negatives.cat([sampler.sample(program, solution, generator) for sampler in self.samplers])
+    def sample(self, program: IntegerProgram, solution: Tensor, draw: Draw) -> Negatives:
+        return Negatives.cat([sampler.sample(program, solution, draw) for sampler in self.samplers])

@@ -1,0 +1,27 @@
+"""What ILP-Loss returns: its terms, and what there is to see along the way."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LossTerms:
+    """L₊, L₋ and L_o of Eq. 5, to be weighed by a balancer, and diagnostics, which carry no gradient."""
+
+    positive: Float[Tensor, ""]
+    negative: Float[Tensor, ""]
+    covariance: Float[Tensor, ""]
+    masked: Float[Tensor, ""]
+    """Share of the negatives that were left out (:func:`neuralilp.negatives.admissible`)."""
+    separated: Float[Tensor, ""]
+    """Share of the others that some hyperplane keeps out by the negative margin."""
+    inside: Float[Tensor, ""]
+    """Share of the solutions that satisfy every learned row."""
+
+    def stack(self) -> Float[Tensor, "3"]:
+        return torch.stack([self.positive, self.negative, self.covariance])
