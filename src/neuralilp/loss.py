@@ -47,7 +47,7 @@ class ILPLoss(nn.Module):
                 raise InputError(f"{name} must be at least 0, got {margin}")
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
-        self.compile = compile
+        self.compile_mode = compile
 
     def forward(
         self,
@@ -58,17 +58,16 @@ class ILPLoss(nn.Module):
         temperature: float,
     ) -> LossTerms:
         self._check(program, solution, negatives, temperature)
-        return self.terms(program, solution, negatives, None if temperature == 0 else solution.new_tensor(-1 / temperature))
+        rate = None if temperature == 0 else solution.new_tensor(-1 / temperature)
+        return self.terms(program, solution, negatives, rate)
 
-    def terms(
-        self, program: IntegerProgram, solution: Tensor, negatives: Negatives, rate: Tensor | None
-    ) -> LossTerms:
+    def terms(self, program: IntegerProgram, solution: Tensor, negatives: Negatives, rate: Tensor | None) -> LossTerms:
         """The terms for arguments that are known to be good, with ``rate`` = -1/τ, None for τ = 0."""
         rows = UnitRows.of(program.learned, solution)
         examined = examine(program, negatives)
         differences = examined.differences
         weight, used = mean_weights(examined, solution.shape[:-1].numel())
-        negative, nearest = NegativeTerm.apply(
+        negative, nearest = NegativeTerm.apply(  # type: ignore[no-untyped-call]
             rows.table.stacked,
             rows.slack,
             cost_distance(program, solution, examined),
@@ -93,9 +92,9 @@ class ILPLoss(nn.Module):
 
     def is_compiled(self, distances: int) -> bool:
         """Whether a step with that many distances takes the compiled path."""
-        if self.compile == "auto":
+        if self.compile_mode == "auto":
             return distances >= COMPILE_FROM and compiler_is_present()
-        return self.compile
+        return self.compile_mode
 
     def _check(self, program: IntegerProgram, solution: Tensor, negatives: Negatives, temperature: float) -> None:
         if not (math.isfinite(temperature) and temperature >= 0):

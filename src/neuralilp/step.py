@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
 from neuralilp.negatives.base import Draw, NegativeSampler
-from neuralilp.program import IntegerProgram
+from neuralilp.program import TOLERANCE, IntegerProgram
 from neuralilp.terms import LossTerms
 
 
@@ -34,7 +34,7 @@ class LossStep(nn.Module):
         self.balancer = balancer
         self.is_compiled = compile
         self._count: dict[torch.Size, int] = {}
-        self._fused: Callable[..., Any] = torch.compile(self._all_at_once, dynamic=False, fullgraph=True) if compile else _never
+        self._fused: Callable[..., Any] = torch.compile(self._all_at_once, dynamic=False, fullgraph=True)
 
     def forward(
         self,
@@ -54,19 +54,22 @@ class LossStep(nn.Module):
     def _compiled(
         self, x: Any, solution: Tensor, temperature: float, generator: torch.Generator | None
     ) -> tuple[Tensor, LossTerms]:
-        count = self._count.get(solution.shape)
-        if count is None:  # an eager pass validates everything, and counts the random numbers
-            program = self.model(x)
-            program.check_solution(solution)
-            draw = Draw(solution, torch.Generator(solution.device))
-            with torch.no_grad():
-                self.sampler.sample(program, solution, draw)
-            count = self._count[solution.shape] = draw.drawn
-        numbers = Draw(solution, generator)(count)
+        numbers = Draw(solution, generator)(self.count_numbers(x, solution))
         total, terms, is_good = self._fused(x, solution, numbers, solution.new_tensor(temperature))
         if not is_good:
             self.model(x).check_solution(solution)
         return total, terms
+
+    def count_numbers(self, x: Any, solution: Float[Tensor, "*batch var"]) -> int:
+        """How many random numbers a compiled step takes, found by one plain pass for each new shape."""
+        if solution.shape not in self._count:
+            draw = Draw(solution, torch.Generator(solution.device), is_fixed=True)
+            with torch.no_grad():
+                program = self.model(x)
+                program.check_solution(solution)
+                self.sampler.sample(program, solution, draw)
+            self._count[solution.shape] = draw.count
+        return self._count[solution.shape]
 
     def _all_at_once(
         self, x: Any, solution: Tensor, numbers: Tensor, temperature: Tensor
@@ -84,9 +87,5 @@ def _is_good(program: IntegerProgram, solution: Tensor) -> Tensor:
     good = ((solution - solution.round() == 0) & program.bounds.contain(solution)).all()
     for block in program.known:
         a, b = block.unit().explicit()
-        good = good & ((a @ solution.unsqueeze(-1)).squeeze(-1) + b >= -1e-5).all()
+        good = good & ((a @ solution.unsqueeze(-1)).squeeze(-1) + b >= -TOLERANCE).all()
     return good
-
-
-def _never(*_: Any) -> Any:
-    raise AssertionError("not compiled")

@@ -23,5 +23,5 @@ class LossTerms:
     inside: Float[Tensor, ""]
     """Share of the solutions that satisfy every learned row."""
 
-    def stack(self) -> Float[Tensor, "3"]:
+    def stack(self) -> Float[Tensor, " term"]:
         return torch.stack([self.positive, self.negative, self.covariance])

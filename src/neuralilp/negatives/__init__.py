@@ -1,5 +1,6 @@
 """Negative sampling (Section 3.3): one family of samplers a file."""
 
+from neuralilp.negatives.base import Draw as Draw
 from neuralilp.negatives.base import Negatives as Negatives
 from neuralilp.negatives.base import NegativeSampler as NegativeSampler
 from neuralilp.negatives.base import admissible as admissible

@@ -179,21 +179,29 @@ def admissible(program: IntegerProgram, negatives: Negatives) -> Bool[Tensor, "*
 class Draw:
     """Where samplers take their random numbers from: uniform ones on [0, 1) of the shape asked for.
 
-    They come from a ``torch.Generator``, or one after the other from numbers drawn before (``torch.compile`` cannot
-    trace a generator), of which ``drawn`` counts how many were taken.
+    They come from a ``torch.Generator``; or, as ``torch.compile`` cannot trace one, from ``numbers`` drawn before, one
+    after the other. ``is_fixed`` asks a sampler to take as many every time, whatever the values.
     """
 
-    def __init__(self, like: Tensor, generator: torch.Generator | None = None, numbers: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        like: Tensor,
+        generator: torch.Generator | None = None,
+        *,
+        numbers: Tensor | None = None,
+        is_fixed: bool = False,
+    ) -> None:
         self.like = like
         self.generator = generator
         self.numbers = numbers
-        self.drawn = 0
+        self.is_fixed = is_fixed or numbers is not None
+        self.count = 0
+        """How many were taken."""
 
     def __call__(self, *shape: int) -> Tensor:
-        count = math.prod(shape)
-        self.drawn += count
+        first, self.count = self.count, self.count + math.prod(shape)
         if self.numbers is not None:
-            return self.numbers[self.drawn - count : self.drawn].view(shape)
+            return self.numbers[first : self.count].view(shape)
         return torch.rand(shape, generator=self.generator, dtype=self.like.dtype, device=self.like.device)
 
 

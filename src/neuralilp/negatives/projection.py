@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from neuralilp.differences import sizes_are_free
@@ -47,11 +48,18 @@ def round_projection(
 ) -> Negatives:
     """Negatives from y* - distance·a rounded at random; ``side`` runs over the unit rows once, or twice."""
     batch, n = solution.shape[:-1], solution.shape[-1]
-    if distance.numel() * n < SPARSE_FROM or not sizes_are_free(solution):
-        sides = distance.shape[-1] // a.shape[-2]
-        move = -distance.unsqueeze(-1) * (a if sides == 1 else torch.cat([a] * sides, -2))
+    sides, constr = distance.shape[-1], a.shape[-2]
+    if distance.numel() * n < SPARSE_FROM or draw.is_fixed or not sizes_are_free(solution):
+        move = -distance.unsqueeze(-1) * (a if sides == constr else torch.cat([a] * (sides // constr), -2))
         return Negatives.from_dense(solution, round_at_random(move, draw))
-    place, step = _round_sparsely(bounds, solution.reshape(-1, n), a, distance, draw)
+    example, side = torch.arange(batch.numel()).unsqueeze(-1), torch.arange(sides) % constr
+    if a.ndim == 2:
+        row_of_a = side.expand(batch.numel(), sides)
+    else:
+        a = a.expand(*batch, constr, n)
+        row_of_a = example * constr + side
+    row, place, step = round_sparsely(distance.reshape(-1), a.reshape(-1, n), row_of_a.reshape(-1), draw)
+    place, step = _padded(bounds, solution.reshape(-1, n), sides, row, place, step)
     return Negatives.from_sparse(solution, place.unflatten(0, batch), step.unflatten(0, batch))
 
 
@@ -61,48 +69,55 @@ def round_at_random(move: Tensor, draw: Draw) -> Tensor:
     return low + (draw(*move.shape) < move - low)
 
 
-def _round_sparsely(bounds: Bounds, solution: Tensor, a: Tensor, distance: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:
-    """As :func:`round_at_random` in distribution, without a random number for every coordinate.
+def round_sparsely(
+    distance: Float[Tensor, " row"], a: Float[Tensor, "constr var"], row_of_a: Int[Tensor, " row"], draw: Draw
+) -> tuple[Int[Tensor, " entry"], Int[Tensor, " entry"], Float[Tensor, " entry"]]:
+    """``round_at_random(-distance·a[row_of_a])`` in distribution, as the (row, place, step) that are not zero.
 
     Far most coordinates of a projection are within a few hundredths of y*, and stay. With p_j the probability that
     coordinate j moves, λ_j = -log(1 - p_j), and λ the largest of a row: a Poisson number of events of mean nλ fall on
     uniform coordinates, each event counts with probability λ_j / λ, and a coordinate moves if an event counts there.
     So j sees a Poisson number of mean λ_j that is independent of the other coordinates', and moves with probability
-    1 - exp(-λ_j) = p_j: exactly independent rounding. Points that leave the bounds come back as y*.
+    1 - exp(-λ_j) = p_j: exactly independent rounding, for a few random numbers a row instead of n.
     """
-    examples, n = solution.shape
-    sides, constr = distance.shape[-1], a.shape[-2]
-    a = (a if a.ndim == 2 else a.expand(*distance.shape[:-1], constr, n)).reshape(-1, n)
-    distance = distance.reshape(-1)
-    example, side = torch.arange(examples).unsqueeze(-1), torch.arange(sides)
-    row_of_a = ((example * constr if a.shape[0] > constr else 0) + side % constr).expand(examples, sides).reshape(-1)
-    largest = distance.abs() * a.abs().amax(-1)[row_of_a]
-    many = (largest >= LIKELY_MOVE).nonzero().squeeze(-1)
-    step = round_at_random(-distance[many, None] * a[row_of_a[many]], draw)
-    many_row, many_place = step.nonzero(as_tuple=True)
+    n = a.shape[-1]
+    largest = distance.abs() * a.abs().amax(-1).index_select(0, row_of_a)
+    likely = (largest >= LIKELY_MOVE).nonzero().squeeze(-1)
+    step = round_at_random(-distance[likely, None] * a[row_of_a[likely]], draw)
+    likely_row, likely_place = step.nonzero(as_tuple=True)
 
     rate = torch.where(largest < LIKELY_MOVE, -torch.log1p(-largest), 0)
     events = torch.poisson(rate * n, generator=draw.generator).long()
     row = torch.arange(distance.numel()).repeat_interleave(events)
     place = torch.randint(n, row.shape, generator=draw.generator)
-    move = -distance[row] * a[row_of_a[row], place]
-    counts = draw(*row.shape) * rate[row] < -torch.log1p(-move.abs())
-    key = (row * n + place)[counts].unique()
-    row, place = key // n, key % n
-    sign = -distance[row].sign() * a[row_of_a[row], place].sign()
+    move = a.take(row_of_a.index_select(0, row).mul_(n).add_(place)).mul_(distance.index_select(0, row))
+    counts = draw(*row.shape).mul_(rate.index_select(0, row)) < move.abs().neg_().log1p_().neg_()
+    at = counts.nonzero().squeeze(-1)
+    row, place, step_down = row[at], place[at], move[at].sign()
+    # A coordinate moves once, however many events count there.
+    first = torch.from_numpy(np.unique((row * n + place).numpy(), return_index=True)[1])
+    return (
+        torch.cat([likely[likely_row], row[first]]),
+        torch.cat([likely_place, place[first]]),
+        torch.cat([step[likely_row, likely_place], -step_down[first]]),
+    )
 
-    row, place = torch.cat([many[many_row], row]), torch.cat([many_place, place])
-    step = torch.cat([step[many_row, many_place], sign])
-    point = solution[row // sides, place] + step
-    lower, upper = (bound.expand_as(solution)[row // sides, place] for bound in (bounds.lower, bounds.upper))
-    left = torch.zeros(distance.numel(), dtype=torch.bool).index_fill_(0, row[(point < lower) | (point > upper)], True)
-    stay = ~left[row]
-    row, by_row = row[stay].sort(stable=True)
-    place, step = place[stay][by_row], step[stay][by_row]
-    count = torch.bincount(row, minlength=distance.numel())
-    slot = torch.arange(row.numel()) - (count.cumsum(0) - count)[row]
+
+def _padded(
+    bounds: Bounds, solution: Tensor, sides: int, row: Tensor, place: Tensor, step: Tensor
+) -> tuple[Int[Tensor, "example side hop"], Float[Tensor, "example side hop"]]:
+    """Entries as rows of one width; a row that leaves the bounds becomes y* itself, which the loss leaves out."""
+    examples, rows = solution.shape[0], solution.shape[0] * sides
+    at = row // sides * solution.shape[-1] + place
+    value = solution.take(at) + step
+    lower, upper = (bound.expand_as(solution).reshape(-1).take(at) for bound in (bounds.lower, bounds.upper))
+    leaves = torch.zeros(rows, dtype=torch.bool).index_fill_(0, row[(value < lower) | (value > upper)], True)
+    stay = (~leaves.index_select(0, row)).nonzero().squeeze(-1)
+    row, order = row[stay].sort(stable=True)
+    count = torch.bincount(row, minlength=rows)
     width = max(int(count.max()), 1)
-    padded_place = torch.zeros(distance.numel(), width, dtype=torch.long)
-    padded_step = torch.zeros(distance.numel(), width, dtype=solution.dtype)
-    padded_place[row, slot], padded_step[row, slot] = place, step
-    return padded_place.view(examples, sides, width), padded_step.view(examples, sides, width)
+    slot = row * width + torch.arange(row.numel()) - (count.cumsum(0) - count).index_select(0, row)
+    shape = (examples, sides, width)
+    padded_place = torch.zeros(rows * width, dtype=torch.long).index_copy_(0, slot, place[stay][order])
+    padded_step = torch.zeros(rows * width, dtype=step.dtype).index_copy_(0, slot, step[stay][order])
+    return padded_place.view(shape), padded_step.view(shape)
