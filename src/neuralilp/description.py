@@ -98,8 +98,8 @@ def _slots(model: NeuralILP) -> Iterator[tuple[str, Any]]:
 
 def _module_facts(module: Any) -> Facts:
     name = type(module).__name__
-    is_own = name in _OWN and _OWN[name].kind == type(module)  # a subclass may do anything
-    if not is_own:
+    own: Any = _OWN[name].kind if name in _OWN else None
+    if type(module) is not own:  # a subclass may do anything
         return {"class": FROM_CALLER}
     return {"class": name, **({"shape": list(module.lower.shape)} if name == "Box" else module.config())}
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from neuralilp.errors import InputError, ShapeError
+from neuralilp.errors import InputError
 from neuralilp.negatives.base import Examined, Negatives, examine
 from neuralilp.program import IntegerProgram, row_norm
 from neuralilp.rows import UnitRows
@@ -58,7 +58,7 @@ class ILPLoss(nn.Module):
         temperature: float,
     ) -> LossTerms:
         self._check(program, solution, negatives, temperature)
-        rate = None if temperature == 0 else solution.new_tensor(-1 / temperature)
+        rate = None if temperature == 0 else solution.new_full((), -1 / temperature)
         return self.terms(program, solution, negatives, rate)
 
     def terms(self, program: IntegerProgram, solution: Tensor, negatives: Negatives, rate: Tensor | None) -> LossTerms:
@@ -104,8 +104,6 @@ class ILPLoss(nn.Module):
         if negatives.solution is solution:  # the sampler has checked it
             return
         program.check_solution(solution)
-        if solution.numel() == 0:
-            raise ShapeError("solution must hold at least one example, got an empty batch")
         if negatives.solution.shape != solution.shape or not bool((negatives.solution == solution).all()):
             raise InputError("negatives must have been drawn for this solution: they hold differences from another one")
 

@@ -317,6 +317,8 @@ class IntegerProgram:
         shape = (*self.batch_shape, self.num_variables)
         if solution.shape[-1:] != shape[-1:] or not _broadcasts(solution.shape[:-1], self.batch_shape):
             raise ShapeError(f"solution must have shape {shape}, got {tuple(solution.shape)}")
+        if solution.numel() == 0:
+            raise ShapeError(f"solution must hold at least one example, got shape {tuple(solution.shape)}")
         if solution.dtype != self.cost.dtype:
             raise ShapeError(f"solution must have the dtype of the program, {self.cost.dtype}, got {solution.dtype}")
         if self.is_integer is not None and not bool(self.is_integer.all()):

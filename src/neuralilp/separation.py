@@ -181,7 +181,7 @@ def separate(
         near.mul_(h.sign_())
     scale = (weight / total).unsqueeze(1)
     if d is not None:
-        torch.mul(e, scale, out=d)
+        d.copy_(e.mul_(scale))
     slope_sigma = torch.zeros_like(sigma)
     if s is not None:
         slope_sigma = (far + near).mul_(scale)

@@ -55,7 +55,7 @@ class LossStep(nn.Module):
         self, x: Any, solution: Tensor, temperature: float, generator: torch.Generator | None
     ) -> tuple[Tensor, LossTerms]:
         numbers = Draw(solution, generator)(self.count_numbers(x, solution))
-        total, terms, is_good = self._fused(x, solution, numbers, solution.new_tensor(temperature))
+        total, terms, is_good = self._fused(x, solution, numbers, solution.new_full((), temperature))
         if not is_good:
             self.model(x).check_solution(solution)
         return total, terms

@@ -47,7 +47,7 @@ def save(model: NeuralILP | IntegerProgram, folder: str | os.PathLike[str], *, o
         **facts,
         "tensors": _table(tensors),
     }
-    text = yaml.safe_dump(_plain(config), sort_keys=False, default_flow_style=None, width=100)
+    text = yaml.safe_dump(_plain(config), sort_keys=False, default_flow_style=None, width=160)
     token = secrets.token_hex(4)
     temporary, old = (folder.with_name(f".{folder.name}-{token}{end}") for end in ("", "-old"))
     try:
@@ -147,10 +147,8 @@ def _check_file(path: Path) -> None:
 
 
 def _table(tensors: Mapping[str, Tensor]) -> Facts:
-    return {
-        name: {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
-        for name, tensor in sorted(tensors.items())
-    }
+    """The dtype and the shape of each, as ``[float32, 12, 2]``."""
+    return {name: [str(t.dtype).removeprefix("torch."), *t.shape] for name, t in sorted(tensors.items())}
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,40 @@
+"""The command line. One file a command, whose heavy imports wait until it runs, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from neuralilp.cli import demo
+from neuralilp.errors import NeuralILPError
+
+
+class _Commands(TyperGroup):
+    """Errors that neuralilp raises on purpose end a command with their message instead of a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except NeuralILPError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="Learn integer linear programs from examples of optimal solutions, without a solver while learning.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps the commands subcommands, even while there is only one."""
+
+
+# A command is registered as a function, a group of commands with app.add_typer(group.app, name="group").
+app.command("demo")(demo.run)

@@ -1,0 +1,109 @@
+"""LossStep: the modules called in turn, and the compiled whole, which must be the same to rounding."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from neuralilp import (
+    BatchNegatives,
+    Box,
+    CoefficientOfVariation,
+    ILPLoss,
+    InputError,
+    KHop,
+    KnownCost,
+    LearnableConstraints,
+    LossStep,
+    NeuralILP,
+    OneHop,
+    ProjectAndSample,
+    Union,
+)
+from neuralilp.negatives import Draw
+from neuralilp.separation import compiler_is_present
+
+needs_compiler = pytest.mark.skipif(
+    not compiler_is_present(), reason="torch.compile needs a C++ compiler, such as g++, on the path"
+)
+
+
+def make_step(compile: bool) -> LossStep:
+    generator = torch.Generator().manual_seed(0)
+    rows = [
+        LearnableConstraints(3, 6, origin=(-1.0, 1.0), generator=generator),
+        LearnableConstraints(2, 6, slack=0.1, start="gaussian", generator=generator),
+    ]
+    model = NeuralILP(KnownCost(), rows, Box(-2.0, 2.0, 6))
+    sampler = Union(OneHop(), KHop((2, 3), 8), ProjectAndSample(), BatchNegatives())
+    return LossStep(model, sampler, ILPLoss(compile=False), CoefficientOfVariation(), compile=compile)
+
+
+def make_batch() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(4, 6, generator=generator)
+    return x, torch.randint(-2, 3, (4, 6), generator=generator).float()
+
+
+def test_step_is_the_modules_in_turn() -> None:
+    step = make_step(compile=False)
+    by_hand = copy.deepcopy(step)
+    x, y = make_batch()
+    total, terms = step(x, y, temperature=0.5, generator=torch.Generator().manual_seed(2))
+    program = by_hand.model(x)
+    negatives = by_hand.sampler(program, y, generator=torch.Generator().manual_seed(2))
+    expected = by_hand.loss(program, y, negatives, temperature=0.5)
+    torch.testing.assert_close(terms.stack(), expected.stack())
+    torch.testing.assert_close(total, by_hand.balancer(expected))
+
+
+def check_same_terms_and_gradient() -> None:
+    step = make_step(compile=True)
+    plain = copy.deepcopy(step.model)
+    x, y = make_batch()
+    for temperature in (1.0, 0.1):  # the second must not need another compilation to be right
+        step.zero_grad()
+        plain.zero_grad()
+        _, terms = step(x, y, temperature=temperature, generator=torch.Generator().manual_seed(3))
+        terms.stack().sum().backward()
+        program = plain(x)
+        numbers = Draw(y, torch.Generator().manual_seed(3))(step.count_numbers(x, y))
+        negatives = step.sampler.sample(program, y, Draw(y, numbers=numbers))
+        expected = ILPLoss(compile=False)(program, y, negatives, temperature=temperature)
+        expected.stack().sum().backward()
+        for name in ("positive", "negative", "covariance", "masked", "separated", "inside"):
+            torch.testing.assert_close(getattr(terms, name), getattr(expected, name), rtol=1e-5, atol=1e-7)
+        for mine, other in zip(step.model.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(mine.grad, other.grad, rtol=1e-4, atol=1e-6)
+
+
+def check_bad_solution_after_a_good_one() -> None:
+    step = make_step(compile=True)
+    x, y = make_batch()
+    step(x, y, temperature=1.0)
+    y[2, 1] = 0.4
+    with pytest.raises(InputError, match=r"solution must be integral: example 2 has z\[1\] = 0.4"):
+        step(x, y, temperature=1.0)
+
+
+@needs_compiler
+@pytest.mark.parametrize("check", [check_same_terms_and_gradient, check_bad_solution_after_a_good_one])
+def test_compiled_step(check: Callable[[], None]) -> None:
+    """In a process of its own: the run-time shape checks of the test run cannot be compiled."""
+    code = f"import test_step; test_step.{check.__name__}(); print('passed')"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent, check=False
+    )
+    assert ran.stdout.strip().endswith("passed"), ran.stderr
+
+
+def test_temperature_below_zero_is_refused() -> None:
+    x, y = make_batch()
+    with pytest.raises(InputError, match="temperature must be at least 0, got -1"):
+        make_step(compile=True)(x, y, temperature=-1.0)
