@@ -36,6 +36,7 @@ from neuralilp.negatives import ProjectAndSample as ProjectAndSample
 from neuralilp.negatives import SolverNegatives as SolverNegatives
 from neuralilp.negatives import Union as Union
 from neuralilp.negatives import admissible as admissible
+from neuralilp.plotting import plot_program as plot_program
 from neuralilp.program import Bounds as Bounds
 from neuralilp.program import ConstraintBlock as ConstraintBlock
 from neuralilp.program import IntegerProgram as IntegerProgram
@@ -45,4 +46,6 @@ from neuralilp.solving import Status as Status
 from neuralilp.solving import available_backends as available_backends
 from neuralilp.solving import solve as solve
 from neuralilp.step import LossStep as LossStep
+from neuralilp.storage import load as load
+from neuralilp.storage import save as save
 from neuralilp.terms import LossTerms as LossTerms

@@ -25,9 +25,21 @@ class Box(nn.Module):
         lower, upper = (torch.as_tensor(bound, dtype=torch.get_default_dtype()) for bound in (lower, upper))
         if num_variables is None and lower.ndim == 0 and upper.ndim == 0:
             raise InputError("num_variables must be given where lower and upper are plain numbers")
-        shape = torch.broadcast_shapes(lower.shape, upper.shape, (num_variables or 1,))
+        if num_variables is not None and num_variables < 1:
+            raise InputError(f"num_variables must be positive, got {num_variables}")
+        try:
+            shape = torch.broadcast_shapes(lower.shape, upper.shape, (num_variables or 1,))
+        except RuntimeError:
+            raise ShapeError(
+                f"lower and upper must be numbers or have num_variables = {num_variables} entries, "
+                f"got shapes {tuple(lower.shape)} and {tuple(upper.shape)}"
+            ) from None
         self.register_buffer("lower", lower.expand(shape).clone())
         self.register_buffer("upper", upper.expand(shape).clone())
+        self._bounds = Bounds(self.lower, self.upper)
+        self.register_load_state_dict_post_hook(lambda box, _: box._look_again())
+
+    def _look_again(self) -> None:
         self._bounds = Bounds(self.lower, self.upper)
 
     @property
@@ -35,8 +47,8 @@ class Box(nn.Module):
         return self.lower.shape[-1]
 
     def forward(self, x: Any = None) -> Bounds:
-        if self._bounds.lower is not self.lower or self._bounds.upper is not self.upper:
-            self._bounds = Bounds(self.lower, self.upper)
+        if self._bounds.lower is not self.lower or self._bounds.upper is not self.upper:  # moved to another device
+            self._look_again()
         return self._bounds
 
 

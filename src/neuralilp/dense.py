@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from neuralilp.program import TOLERANCE, IntegerProgram
+from neuralilp.program import FAR, TOLERANCE, IntegerProgram
 from neuralilp.terms import LossTerms
 
 
@@ -32,12 +32,13 @@ def dense_terms(
         covariance = a[..., learned, :].mean(-2).square().mean()
         inside = (d >= 0).all(-1).to(d.dtype).mean()
     mask = dense_mask(program, solution, points)
-    d = points @ a.mT + b.unsqueeze(-2)
+    d = (points @ a.mT + b.unsqueeze(-2)).clamp(max=FAR)
     w = assignment(d.detach(), temperature)
     each = (w * (negative_margin + d).relu()).sum(-1) * mask
     negative = (each.sum(-1) / mask.sum(-1).clamp(min=1)).mean()
-    separated = (mask & (d.detach().amin(-1) <= -negative_margin)).sum() / mask.sum().clamp(min=1)
-    return LossTerms(positive, negative, covariance, 1 - mask.to(d.dtype).mean(), separated, inside)
+    used = mask.to(d.dtype)
+    separated = (used * (d.detach().amin(-1) <= -negative_margin)).sum() / used.sum().clamp(min=1)
+    return LossTerms(positive, negative, covariance, 1 - used.mean(), separated, inside)
 
 
 def dense_rows(

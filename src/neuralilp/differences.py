@@ -150,10 +150,12 @@ class SparseRows:
         row = torch.arange(slope.shape[0], device=slope.device)
         row = row.repeat_interleave(self.count, output_size=self.entry.numel())
         entry, order = self.entry.sort()
-        count = torch.zeros_like(to.stacked[:, 0], dtype=torch.long).index_add_(0, entry, torch.ones_like(entry))
+        count = entry.new_zeros(to.stacked.shape[0]).index_add_(0, entry, torch.ones_like(entry))
         to.stacked.add_(_bags(row[order], slope, count, self.step[order]))
 
 
 def _bags(entry: Tensor, table: Tensor, count: Tensor, weight: Tensor) -> Tensor:
     """Weighted sums of rows of a table: ``count`` entries for each row of the result."""
+    if not table.shape[-1]:
+        return table.new_zeros(count.shape[0], 0)
     return F.embedding_bag(entry, table, count.cumsum(0) - count, per_sample_weights=weight, mode="sum")

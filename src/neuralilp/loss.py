@@ -45,6 +45,8 @@ class ILPLoss(nn.Module):
         for name, margin in (("positive_margin", positive_margin), ("negative_margin", negative_margin)):
             if not (math.isfinite(margin) and margin >= 0):
                 raise InputError(f"{name} must be at least 0, got {margin}")
+        if compile not in (True, False, "auto"):
+            raise InputError(f"compile must be True, False or 'auto', got {compile!r}")
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
         self.compile_mode = compile
@@ -58,7 +60,8 @@ class ILPLoss(nn.Module):
         temperature: float,
     ) -> LossTerms:
         self._check(program, solution, negatives, temperature)
-        rate = None if temperature == 0 else solution.new_full((), -1 / temperature)
+        is_limit = temperature * torch.finfo(solution.dtype).max < 1  # 0, or so low that 1/τ overflows
+        rate = None if is_limit else solution.new_full((), -1 / temperature)
         return self.terms(program, solution, negatives, rate)
 
     def terms(self, program: IntegerProgram, solution: Tensor, negatives: Negatives, rate: Tensor | None) -> LossTerms:
@@ -101,7 +104,7 @@ class ILPLoss(nn.Module):
             raise InputError(f"temperature must be at least 0, got {temperature}")
         if not program.has_learned_part:
             raise InputError("program must have a learned part: its cost and all its constraint blocks are known")
-        if negatives.solution is solution:  # the sampler has checked it
+        if negatives.checked_for is program and negatives.solution is solution:  # the sampler has looked at it
             return
         program.check_solution(solution)
         if negatives.solution.shape != solution.shape or not bool((negatives.solution == solution).all()):
@@ -159,6 +162,6 @@ def known_rows(
         z = examined.differences.points(y)
         room = torch.cat([z - lower.index_select(0, example), upper.index_select(0, example) - z], -1)
         summary = KnownRows.summarise(room, rate, margin)
-    if examined.known_distance is None:
+    if examined.known_distance is None or not examined.known_distance.shape[-1]:
         return summary
     return summary.merge(KnownRows.summarise(examined.known_distance, rate, margin), rate)

@@ -169,7 +169,17 @@ def _draw_cost_row(axes: Axes, program: IntegerProgram, y: Points, low: Points, 
         polygon = _clip(polygon, *row)
     if len(polygon):
         axes.fill(*polygon.T, facecolor=GREEN, alpha=0.22, linewidth=0, zorder=1)
-    _draw_line(axes, a, b, low, high, color=GREEN, linestyle=(0, (6, 3)), linewidth=1.6, label="cost constraint of y*")
+    _draw_line(
+        axes,
+        a,
+        b,
+        low,
+        high,
+        color=GREEN,
+        linestyle=(0, (6, 3)),
+        linewidth=1.6,
+        label="cost constraint of y*\n(arrow: cheaper)",
+    )
     # From a place beside y* towards lower cost.
     along = np.array([-a[1], a[0]])
     foot = max((y + way * 1.5 * along for way in (1, -1)), key=lambda p: float(np.minimum(p - low, high - p).min()))
@@ -227,7 +237,7 @@ def _save(figure: Figure, path: Path) -> None:
         )
     temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
     try:
-        figure.savefig(temporary, dpi=120)
+        figure.savefig(temporary, dpi=100)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -12,6 +12,9 @@ from torch import Tensor
 
 from neuralilp.errors import InputError, ShapeError
 
+FAR = 1e6
+"""Stands in for the distance to an infinite bound: no weight in any softmin, and no NaN."""
+
 TOLERANCE = 1e-5
 """A row counts as satisfied when its signed distance is at least ``-TOLERANCE`` (float32 resolution)."""
 
@@ -37,7 +40,7 @@ class ConstraintBlock:
     ``slack`` is None for inequalities. ``is_learned`` says whether ILP-Loss may move the rows.
     """
 
-    a: Float[Tensor, "*batch constr var"]
+    a: Float[Tensor, "*#batch constr var"]
     b: Float[Tensor, "*#batch constr"]
     slack: Float[Tensor, "*#batch constr"] | None = None
     is_learned: bool = False
@@ -81,6 +84,12 @@ class ConstraintBlock:
         slack = None if self.slack is None else self.slack / norm
         return ConstraintBlock(self.a / norm.unsqueeze(-1), self.b / norm, slack, self.is_learned, is_unit=True)
 
+    def values(self, z: Float[Tensor, "*batch var"]) -> Float[Tensor, "*batch constr"]:
+        """a·z + b for each row, before any slack; the batch dimensions broadcast."""
+        if self.a.ndim == 2:
+            return z @ self.a.mT + self.b
+        return (self.a @ z.unsqueeze(-1)).squeeze(-1) + self.b
+
     def explicit(self) -> tuple[Tensor, Tensor]:
         """(A, b) of Eq. 2: an equality becomes ``a·z + b + slack >= 0`` and ``-a·z - b + slack >= 0``."""
         if self.slack is None:
@@ -110,7 +119,8 @@ class Bounds:
             )
         if not self.lower.dtype == self.upper.dtype or not self.lower.is_floating_point():
             raise ShapeError(f"lower and upper must be floats of one dtype, got {self.lower.dtype}, {self.upper.dtype}")
-        bad = ~(self.integral_lower <= self.integral_upper)
+        low, high = self.integral_lower, self.integral_upper
+        bad = ~((low <= high) & (low < torch.inf) & (high > -torch.inf))
         if bool(bad.any()):
             where = tuple(bad.nonzero()[0].tolist())
             raise InputError(
@@ -245,26 +255,14 @@ class IntegerProgram:
         self.check_points(z)
         return (_align(self.cost, 1, z, self.batch_shape) * z).sum(-1)
 
-    def row_values(self, block: ConstraintBlock, z: Float[Tensor, "*batch var"]) -> Float[Tensor, "*batch constr"]:
-        """a·z + b for each row of a block, before any slack."""
-        a = _align(block.a, 2, z, self.batch_shape)
-        b = _align(block.b, 1, z, self.batch_shape)
-        if a.ndim == 2:
-            return z @ a.mT + b
-        return (a @ z.unsqueeze(-1)).squeeze(-1) + b
-
     def signed_distance(self, z: Float[Tensor, "*batch var"]) -> Float[Tensor, "*batch constr"]:
         """d(z; [a|b]) = (a·z + b) / |a| from every hyperplane of :meth:`explicit`, in its order, bounds included."""
         self.check_points(z)
         distances = []
         for block in self.blocks:
-            unit = block.unit()
-            value = self.row_values(unit, z)
-            if unit.slack is None:
-                distances.append(value)
-            else:
-                slack = _align(unit.slack, 1, z, self.batch_shape)
-                distances += [value + slack, slack - value]
+            unit = _align_block(block.unit(), z, self.batch_shape)
+            value = unit.values(z)
+            distances += [value] if unit.slack is None else [value + unit.slack, unit.slack - value]
         has_lower, has_upper = self._finite_bounds()
         lower, upper = (_align(bound, 1, z, self.batch_shape) for bound in (self.bounds.lower, self.bounds.upper))
         distances += [(z - lower)[..., has_lower], (upper - z)[..., has_upper]]
@@ -305,17 +303,14 @@ class IntegerProgram:
             raise ShapeError(f"z must be `*batch var` with {self.num_variables} variables, got shape {tuple(z.shape)}")
         if z.dtype != self.cost.dtype:
             raise ShapeError(f"z must have the dtype of the program, {self.cost.dtype}, got {z.dtype}")
-        try:
-            broadcast(z.shape[: len(self.batch_shape)], self.batch_shape)
-        except RuntimeError:
-            raise ShapeError(
-                f"z must start with the batch shape {tuple(self.batch_shape)} of the program, got {tuple(z.shape)}"
-            ) from None
+        batch = self.batch_shape
+        if z.ndim - 1 < len(batch) or not broadcasts(z.shape[: len(batch)], batch):
+            raise ShapeError(f"z must start with the batch shape {tuple(batch)} of the program, got {tuple(z.shape)}")
 
     def check_solution(self, solution: Tensor) -> None:
         """Raise unless ``solution`` can be a target y*: one point an example, integral, in bounds, known rows hold."""
         shape = (*self.batch_shape, self.num_variables)
-        if solution.shape[-1:] != shape[-1:] or not _broadcasts(solution.shape[:-1], self.batch_shape):
+        if solution.shape[-1:] != shape[-1:] or not broadcasts(solution.shape[:-1], self.batch_shape):
             raise ShapeError(f"solution must have shape {shape}, got {tuple(solution.shape)}")
         if solution.numel() == 0:
             raise ShapeError(f"solution must hold at least one example, got shape {tuple(solution.shape)}")
@@ -337,7 +332,7 @@ class IntegerProgram:
             if block.is_learned:
                 continue
             unit = block.unit()
-            value = self.row_values(unit, solution)
+            value = unit.values(solution)
             violated = (value if unit.slack is None else unit.slack - value.abs()) < -TOLERANCE
             if bool(violated.any()):
                 *example, row = violated.nonzero()[0].tolist()
@@ -348,7 +343,7 @@ class IntegerProgram:
 
 
 def _align(tensor: Tensor, own: int, z: Tensor, batch_shape: torch.Size) -> Tensor:
-    """Insert point dimensions after the batch dimensions of ``tensor`` (whose last ``own`` ones are its own)."""
+    """Insert the point dimensions of z after the batch dimensions of ``tensor``, whose last ``own`` are its own."""
     points = z.ndim - 1 - len(batch_shape)
     if points <= 0 or tensor.ndim == own:
         return tensor
@@ -356,7 +351,14 @@ def _align(tensor: Tensor, own: int, z: Tensor, batch_shape: torch.Size) -> Tens
     return tensor.reshape(*tensor.shape[:split], *([1] * points), *tensor.shape[split:])
 
 
-def _broadcasts(shape: torch.Size, batch_shape: torch.Size) -> bool:
+def _align_block(block: ConstraintBlock, z: Tensor, batch_shape: torch.Size) -> ConstraintBlock:
+    a, b = _align(block.a, 2, z, batch_shape), _align(block.b, 1, z, batch_shape)
+    slack = None if block.slack is None else _align(block.slack, 1, z, batch_shape)
+    return dataclasses.replace(block, a=a, b=b, slack=slack)
+
+
+def broadcasts(shape: torch.Size, batch_shape: torch.Size) -> bool:
+    """Does ``batch_shape`` broadcast to ``shape`` as it is?"""
     try:
         return broadcast(shape, batch_shape) == shape
     except RuntimeError:

@@ -27,7 +27,8 @@ class UnitRows:
     def of(cls, blocks: Sequence[ConstraintBlock], solution: Float[Tensor, "*batch var"]) -> UnitRows:
         n, batch = solution.shape[-1], solution.shape[:-1]
         y = solution.reshape(-1, n)
-        units = sorted((block.unit() for block in blocks), key=lambda block: block.is_equality)
+        units = [block.unit() for block in blocks if block.num_rows]
+        units.sort(key=lambda block: block.is_equality)
         if not units:
             return cls(Table(y.new_zeros(n + y.shape[0], 0), n, y.shape[0], None), y.new_zeros(1, 0))
         shape = broadcast(*(block.batch_shape() for block in units))

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from neuralilp.differences import Differences
+from neuralilp.program import FAR
 from neuralilp.rows import UnitRows
 
 SLAB = 2**20
@@ -32,9 +33,6 @@ CHUNK = 2**17
 
 COMPILED_CHUNK = 2**19
 """The same where fused loops have no temporaries to speak of."""
-
-FAR = 1e6
-"""Stands in for the distance to an infinite bound: no weight, and no NaN."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

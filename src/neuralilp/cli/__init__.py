@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from neuralilp.cli import demo
+from neuralilp.cli import bench, demo
 from neuralilp.errors import NeuralILPError
 
 
@@ -31,10 +31,6 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _group() -> None:
-    """Keeps the commands subcommands, even while there is only one."""
-
-
 # A command is registered as a function, a group of commands with app.add_typer(group.app, name="group").
 app.command("demo")(demo.run)
+app.add_typer(bench.app, name="bench")

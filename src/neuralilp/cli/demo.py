@@ -41,14 +41,15 @@ def run(
     generator = torch.Generator().manual_seed(seed)
 
     truth = tour.hidden_program(generator)
-    train, test = (tour.observe(truth, count, generator) for count in (tour.TRAIN, tour.TEST))
+    counts = (tour.TRAIN, tour.VALIDATION, tour.TEST)
+    train, validation, test = (tour.observe(truth, count, generator) for count in counts)
     console.print(
         f"A hidden program has {tour.TRUE_ROWS} constraints on two integers between {tour.LOWER} and {tour.UPPER}.\n"
-        f"Given: {tour.TRAIN} random costs with their optimal solutions. Wanted: the constraints."
+        f"Given: {tour.TRAIN + tour.VALIDATION} random costs with their optimal solutions. Wanted: the constraints."
     )
     learning = time.perf_counter()
     with _progress(console, tour.EPOCHS) as report:
-        model = tour.learn(*train, generator=generator, report=report)
+        model = tour.learn(train, validation, generator=generator, report=report)
     learning = time.perf_counter() - learning
 
     result = tour.compare(model, truth, *test)
@@ -62,13 +63,13 @@ def run(
         f"New costs solved to the right solution (HiGHS on the learnt program): {result.accuracy:.1%} of {tour.TEST}."
     )
 
-    example = model(test[0][0]).detach()
+    example, solution, negatives = tour.instructive(model, test, generator)
     files = {"picture": out / "polyhedron.png", "lp": out / "learnt.lp", "model": out / "model"}
     plot_program(
         example,
         truth=truth,
-        solution=test[1][0],
-        negatives=tour.SAMPLER(example, test[1][0], generator=generator),
+        solution=solution,
+        negatives=negatives,
         title="What was learnt, and one solution y* with its negatives",
         path=files["picture"],
     )
@@ -90,15 +91,15 @@ def run(
 
 
 @contextlib.contextmanager
-def _progress(console: Console, epochs: int) -> Iterator[Callable[[int, float, float], None]]:
+def _progress(console: Console, epochs: int) -> Iterator[Callable[[int, int, float, float], None]]:
     """A bar on a terminal, else a line now and then."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     if not console.is_terminal:
 
-        def print_line(epoch: int, figure: float, temperature: float) -> None:
+        def print_line(start: int, epoch: int, figure: float, temperature: float) -> None:
             if epoch % EPOCHS_BETWEEN_LINES == 0:
-                console.print(f"epoch {epoch:3d}: {figure:7.2%} separated, temperature {temperature:g}")
+                console.print(f"start {start}, epoch {epoch:3d}: {figure:7.2%} separated, temperature {temperature:g}")
 
         yield print_line
         return
@@ -106,7 +107,11 @@ def _progress(console: Console, epochs: int) -> Iterator[Callable[[int, float, f
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=epochs)
 
-        def advance(epoch: int, figure: float, temperature: float) -> None:
-            bar.update(task, completed=epoch, description=f"{figure:7.2%} separated, temperature {temperature:g}")
+        def advance(start: int, epoch: int, figure: float, temperature: float) -> None:
+            bar.update(
+                task,
+                completed=epoch,
+                description=f"start {start}: {figure:7.2%} separated, temperature {temperature:g}",
+            )
 
         yield advance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 
@@ -18,19 +19,22 @@ from neuralilp.costs import KnownCost
 from neuralilp.loss import ILPLoss
 from neuralilp.metrics import vector_accuracy
 from neuralilp.model import NeuralILP
-from neuralilp.negatives import KHop, OneHop, ProjectAndSample, Union
+from neuralilp.negatives import KHop, Negatives, OneHop, ProjectAndSample, Union
 from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
 from neuralilp.solving import solve
 
 LOWER, UPPER = -5, 5
-TRAIN, TEST = 1000, 500
+TRAIN, VALIDATION, TEST = 1000, 500, 500
 TRUE_ROWS, LEARNT_ROWS = 4, 12
-EPOCHS, BATCH = 100, 50
+STARTS, EPOCHS, BATCH, PATIENCE = 3, 100, 50, 5
 
-SAMPLER = Union(OneHop(), KHop((2, 3, 4, 6), count=12), ProjectAndSample())
+SAMPLER = Union(OneHop(), KHop((2, 3, 4, 5, 6, 8), count=8), ProjectAndSample())
 
-Report = Callable[[int, float, float], None]
-"""Called after each epoch with its number, its figure between 0 and 1, and the temperature."""
+Examples = tuple[Tensor, Tensor]
+"""Costs, and a solution for each."""
+
+Report = Callable[[int, int, float, float], None]
+"""Called with the number of the start and of the epoch, the validation figure and the temperature."""
 
 
 def hidden_program(generator: torch.Generator) -> IntegerProgram:
@@ -49,31 +53,40 @@ def hidden_program(generator: torch.Generator) -> IntegerProgram:
     )
 
 
-def observe(truth: IntegerProgram, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def observe(truth: IntegerProgram, count: int, generator: torch.Generator) -> Examples:
     """Random costs, and the solutions that are optimal for them: all that the learner gets to see."""
     costs = torch.randn(count, 2, generator=generator)
     return costs, solve(dataclasses.replace(truth, cost=costs)).z
 
 
-def learn(
-    costs: Float[Tensor, "example var"],
-    solutions: Float[Tensor, "example var"],
-    *,
-    generator: torch.Generator,
-    report: Report,
-) -> NeuralILP:
-    """Learn the constraints by ILP-Loss. No solver is called here."""
+def learn(train: Examples, validation: Examples, *, generator: torch.Generator, report: Report) -> NeuralILP:
+    """Learn the constraints by ILP-Loss, from a few starts if need be. No solver is called here."""
+    best, best_figure = None, -1.0
+    for start in range(1, STARTS + 1):
+        model, figure = learn_once(train, validation, generator, functools.partial(report, start))
+        if figure > best_figure:
+            best, best_figure = model, figure
+        if figure == 1:
+            break
+    assert best is not None
+    return best
+
+
+def learn_once(
+    train: Examples, validation: Examples, generator: torch.Generator, report: Callable[[int, float, float], None]
+) -> tuple[NeuralILP, float]:
+    """The training loop; the model, and its share of validation examples with everything on the right side."""
     rows = LearnableConstraints(LEARNT_ROWS, 2, origin=(LOWER / 2, UPPER / 2), generator=generator)
     model = NeuralILP(KnownCost(), [rows], Box(LOWER, UPPER, 2))
     loss, balancer = ILPLoss(), CoefficientOfVariation()
     temperature = PlateauTemperature(1.0, factor=0.5, patience=4, floor=0.01)
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.03, weight_decay=0.0)
     rate = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=EPOCHS)
-    perfect = 0
+    costs, solutions = train
+    figure, perfect = 0.0, 0
     for epoch in range(1, EPOCHS + 1):
         # Wide margins at first, to settle in the middle of the gap between feasible and infeasible points.
         loss.positive_margin = loss.negative_margin = max(0.1 * temperature.value, 0.01)
-        right = []
         for batch in torch.randperm(len(costs), generator=generator).split(BATCH):
             x, y = costs[batch], solutions[batch]
             program = model(x)
@@ -82,15 +95,24 @@ def learn(
             optimiser.zero_grad()
             balancer(terms).backward()
             optimiser.step()
-            right.append(terms.inside * terms.separated)
         rate.step()
-        figure = torch.stack(right).mean().item()
+        figure = validate(model, validation, generator)
         temperature.step(figure)
         report(epoch, figure, temperature.value)
         perfect = perfect + 1 if figure == 1 else 0
-        if perfect == 3:
+        if perfect == PATIENCE:
             break
-    return model
+    return model, figure
+
+
+@torch.no_grad()
+def validate(model: NeuralILP, examples: Examples, generator: torch.Generator) -> float:
+    """How well solutions and negatives are kept apart, without a margin and without a solver."""
+    costs, solutions = examples
+    program = model(costs)
+    negatives = SAMPLER(program, solutions, generator=generator)
+    terms = ILPLoss(positive_margin=0, negative_margin=0)(program, solutions, negatives, temperature=0)
+    return (terms.inside * terms.separated).item()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,6 +170,20 @@ def readable(block: ConstraintBlock, row: int) -> str:
 
 def _signed(value: float) -> str:
     return f"{'-' if value < 0 else '+'} {abs(value):.2f}"
+
+
+@torch.no_grad()
+def instructive(
+    model: NeuralILP, examples: Examples, generator: torch.Generator
+) -> tuple[IntegerProgram, Float[Tensor, " var"], Negatives]:
+    """An example to draw: y* away from the bounds, the cost line away from the others; with its negatives."""
+    costs, solutions = examples
+    program = model(costs)
+    inside = ((solutions > LOWER) & (solutions < UPPER)).all(-1)
+    parallel = (costs @ program.blocks[0].a.mT).abs().amax(-1) / costs.norm(dim=-1)
+    i = int(torch.where(inside, parallel, 1.0).argmin())
+    program = program.instance(i)
+    return program, solutions[i], SAMPLER(program, solutions[i], generator=generator)
 
 
 def integer_points() -> Float[Tensor, "point 2"]:

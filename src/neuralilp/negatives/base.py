@@ -13,7 +13,7 @@ from torch import Tensor
 
 from neuralilp.differences import Differences, sizes_are_free
 from neuralilp.errors import InputError, ShapeError
-from neuralilp.program import TOLERANCE, IntegerProgram
+from neuralilp.program import TOLERANCE, IntegerProgram, broadcasts
 from neuralilp.rows import UnitRows
 
 FEW_VARIABLES = 24
@@ -32,6 +32,8 @@ class Negatives:
     place: Int[Tensor, "*batch sparse hop"]
     step: Float[Tensor, "*batch sparse hop"]
     dense: Float[Tensor, "*batch dense var"]
+    checked_for: IntegerProgram | None = dataclasses.field(default=None, repr=False)
+    """The program that the solution was found to fit, by the sampler that drew these."""
 
     def __post_init__(self) -> None:
         batch, n = self.solution.shape[:-1], self.solution.shape[-1]
@@ -59,8 +61,11 @@ class Negatives:
     @classmethod
     def from_points(cls, solution: Tensor, points: Float[Tensor, "*batch dense var"]) -> Negatives:
         """From the points themselves."""
-        if points.ndim < 2 or points.shape[-1] != solution.shape[-1]:
-            raise ShapeError(f"points must be `*batch neg {solution.shape[-1]}`, got {tuple(points.shape)}")
+        batch, n = solution.shape[:-1], solution.shape[-1]
+        if points.ndim < 2 or points.shape[-1] != n or not broadcasts(batch, points.shape[:-2]):
+            raise ShapeError(f"points must be {(*batch, 'neg', n)}, got {tuple(points.shape)}")
+        if points.dtype != solution.dtype:
+            raise ShapeError(f"points must have the dtype of the solution, {solution.dtype}, got {points.dtype}")
         if not bool((points - points.round() == 0).all()):
             raise InputError("points must be integral: a negative has a fractional, NaN or infinite entry")
         return cls.from_dense(solution, points - solution.unsqueeze(-2))
@@ -217,7 +222,8 @@ class NegativeSampler(abc.ABC):
     ) -> Negatives:
         program.check_solution(solution)
         with torch.no_grad():
-            return self.sample(program, solution, Draw(solution, generator))
+            negatives = self.sample(program, solution, Draw(solution, generator))
+        return dataclasses.replace(negatives, checked_for=program)
 
     @abc.abstractmethod
     def sample(self, program: IntegerProgram, solution: Tensor, draw: Draw) -> Negatives:

@@ -24,7 +24,7 @@ class ProjectAndSample(NegativeSampler):
         parts = []
         for block in program.learned:
             unit = block.unit()
-            distance = program.row_values(unit, solution)
+            distance = unit.values(solution)
             if unit.slack is not None:
                 distance = torch.cat([distance + unit.slack, distance - unit.slack], -1)
             parts.append(round_projection(program.bounds, solution, unit.a, distance, draw))

@@ -1,0 +1,47 @@
+"""Solver negatives: the answer of HiGHS to the program as it stands."""
+
+from __future__ import annotations
+
+import torch
+
+from neuralilp.negatives import SolverNegatives, admissible
+from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+
+
+def test_the_optimum_is_the_negative() -> None:
+    """x + y <= 1.5 in {0, 1}² with costs (-1, -2) has the optimum (0, 1): wrong for y* = (1, 0), and y* for (0, 1)."""
+    a = torch.tensor([[-1.0, -1.0]], requires_grad=True)
+    block = ConstraintBlock(a, torch.tensor([1.5]), None, True)
+    program = IntegerProgram(torch.tensor([-1.0, -2.0]), Bounds(torch.zeros(2), torch.ones(2)), (block,))
+    y = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    negatives = SolverNegatives()(program, y)
+    assert negatives.points().tolist() == [[[0, 1]], [[0, 1]]]
+    assert admissible(program, negatives).tolist() == [[True], [False]]
+    assert not negatives.points().requires_grad
+
+
+def test_no_answer_gives_no_negative() -> None:
+    """Example 0 is infeasible (x + y >= 3 in {0, 1}²), example 1 is not: y* stands in, masked."""
+    block = ConstraintBlock(torch.ones(2, 1, 2), torch.tensor([[-3.0], [-1.0]]), None, True)
+    program = IntegerProgram(torch.tensor([1.0, 2.0]), Bounds(torch.zeros(2), torch.ones(2)), (block,))
+    y = torch.ones(2, 2)
+    negatives = SolverNegatives(backend="highs")(program, y)
+    assert negatives.points().tolist() == [[[1, 1]], [[1, 0]]]
+    assert admissible(program, negatives).tolist() == [[False], [True]]
+
+
+def test_unbounded_gives_no_negative() -> None:
+    free = Bounds(torch.full((1,), -torch.inf), torch.full((1,), torch.inf))
+    block = ConstraintBlock(torch.ones(1, 1), torch.zeros(1), None, True)
+    program = IntegerProgram(-torch.ones(1), free, (block,))
+    negatives = SolverNegatives()(program, torch.tensor([[4.0]]))
+    assert negatives.points().tolist() == [[[4.0]]]
+    assert not admissible(program, negatives).any()
+
+
+def test_restarts_are_solved_once_a_program() -> None:
+    """Rows `(2, 1)` against solutions `(2, 3)`: the answer of a run is the negative of all its examples."""
+    block = ConstraintBlock(torch.tensor([[[[1.0]]], [[[1.0]]]]), torch.tensor([[[-2.0]], [[-5.0]]]), None, True)
+    program = IntegerProgram(torch.ones(1), Bounds(torch.zeros(1), torch.full((1,), 9.0)), (block,))
+    y = torch.full((2, 3, 1), 7.0)
+    assert SolverNegatives()(program, y).points().flatten(1).tolist() == [[2, 2, 2], [5, 5, 5]]

@@ -1,0 +1,125 @@
+"""Balancers against the definition of the coefficient of variation, over sequences of losses."""
+
+from __future__ import annotations
+
+import math
+
+import oracles
+import pytest
+import torch
+from torch import Tensor
+
+from neuralilp.balancing import CoefficientOfVariation, FixedWeights
+from neuralilp.errors import InputError
+from neuralilp.terms import LossTerms
+
+SEQUENCES = {
+    "falling": [[1 / (t + 1), 3 / (t + 1) ** 2, 0.5] for t in range(20)],
+    "noisy": [[1 + 0.5 * math.sin(3 * t), 2 + math.cos(5 * t), 0.1 + 0.05 * math.sin(t)] for t in range(30)],
+    "zero throughout": [[1 / (t + 1), 0.0, 0.2 + t] for t in range(10)],
+    "zero at first": [[1.0, max(t - 3, 0), 2.0 + t] for t in range(10)],
+    "falls to zero": [[1.0 + t, max(3 - t, 0), 2.0] for t in range(10)],
+    "constant": [[1.0, 2.0, 3.0]] * 5,
+    "all zero": [[0.0, 0.0, 0.0]] * 5,
+}
+
+
+def terms_of(values: list[float], dtype: torch.dtype = torch.float64) -> LossTerms:
+    positive, negative, covariance = torch.tensor(values, dtype=dtype).requires_grad_()
+    return LossTerms(positive, negative, covariance, *torch.zeros(3, dtype=dtype))
+
+
+def weighted(weights: list[float] | Tensor, values: list[float]) -> float:
+    return sum(float(weight) * value for weight, value in zip(weights, values, strict=True))
+
+
+def test_fixed_weights() -> None:
+    """2·1 + 3·4 + 0.5·6 = 17, and the weights are the slopes."""
+    balance = FixedWeights(2.0, 3.0, 0.5)
+    terms = terms_of([1, 4, 6])
+    total = balance(terms)
+    assert total.item() == 17.0
+    slopes = torch.autograd.grad(total, [terms.positive, terms.negative, terms.covariance])
+    assert [slope.item() for slope in slopes] == [2.0, 3.0, 0.5]
+    assert FixedWeights()(terms_of([1, 4, 6])).item() == 11.0
+    assert FixedWeights()(terms_of([1, 4, 6], torch.float32)).dtype == torch.float32
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan])
+def test_bad_fixed_weights(bad: float) -> None:
+    with pytest.raises(InputError, match="weights must be at least 0, got"):
+        FixedWeights(1.0, bad, 1.0)
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_coefficient_of_variation(name: str) -> None:
+    """At every step the weights are those of the definition, sum to 1, and weigh the loss of that very step."""
+    balance = CoefficientOfVariation().double()
+    sequence = [[float(value) for value in step] for step in SEQUENCES[name]]
+    for t, values in enumerate(sequence):
+        total = balance(terms_of(values))
+        expected = oracles.variation_weights(sequence[: t + 1])
+        # A variance from running sums is exact to the square root of the resolution only where it is zero.
+        assert balance.weights().tolist() == pytest.approx(expected, rel=1e-6, abs=1e-7)
+        assert balance.weights().sum().item() == pytest.approx(1, rel=1e-12)
+        assert total.item() == pytest.approx(weighted(expected, values), rel=1e-6, abs=1e-7)
+
+
+def test_golden_second_step() -> None:
+    """Losses (4, 1, 1) then (2, 1, 1): ratios of the first term are 1 and 1/2, mean 3/4, deviation 1/4: all the weight.
+
+    Then (2, 2, 1): the first has the ratio 2/3, so ratios 1, 1/2, 2/3 with mean 13/18 and deviation sqrt(7/162);
+    the second 1, 1, 2 with mean 4/3 and deviation sqrt(2)/3. Their quotients: 0.28782 and 0.35355.
+    """
+    balance = CoefficientOfVariation()
+    first = balance(terms_of([4, 1, 1]))
+    assert first.item() == pytest.approx(2)  # equal weights at first
+    second = balance(terms_of([2, 1, 1]))
+    assert balance.weights().tolist() == pytest.approx([1, 0, 0], abs=1e-6)
+    assert second.item() == pytest.approx(2)
+    balance(terms_of([2, 2, 1]))
+    one, two = math.sqrt(7 / 162) / (13 / 18), math.sqrt(2) / 4
+    assert balance.weights().tolist() == pytest.approx([one / (one + two), two / (one + two), 0], abs=1e-6)
+
+
+def test_no_gradient_through_the_weights() -> None:
+    balance = CoefficientOfVariation().double()
+    for values in SEQUENCES["noisy"]:
+        terms = terms_of(values)
+        total = balance(terms)
+    slopes = torch.autograd.grad(total, [terms.positive, terms.negative, terms.covariance])
+    assert [slope.item() for slope in slopes] == pytest.approx(balance.weights().tolist(), rel=1e-14)
+
+
+def test_unchanged_in_eval() -> None:
+    balance = CoefficientOfVariation().double()
+    for values in SEQUENCES["noisy"][:5]:
+        balance(terms_of(values))
+    before = {name: value.clone() for name, value in balance.state_dict().items()}
+    balance.eval()
+    total = balance(terms_of([100.0, 0.0, 7.0]))
+    after = balance.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert total.item() == pytest.approx(weighted(balance.weights(), [100.0, 0.0, 7.0]))
+    fresh = CoefficientOfVariation().eval()
+    assert fresh(terms_of([1.0, 2.0, 3.0])).item() == pytest.approx(2)
+
+
+def test_state_round_trip() -> None:
+    """A run that is saved and loaded in the middle goes on as if nothing had happened."""
+    whole, first, second = (CoefficientOfVariation() for _ in range(3))
+    sequence = SEQUENCES["noisy"]
+    totals = [whole(terms_of(values)).item() for values in sequence]
+    for values in sequence[:11]:
+        first(terms_of(values))
+    second.load_state_dict(first.state_dict())
+    assert [second(terms_of(values)).item() for values in sequence[11:]] == totals[11:]
+
+
+def test_any_number_of_terms() -> None:
+    balance = CoefficientOfVariation(num_terms=2).double()
+    history: list[list[float]] = []
+    for t in range(6):
+        history.append([1.0 + t, 2.0 / (t + 1)])
+        balance([torch.tensor(value, dtype=torch.float64) for value in history[-1]])
+    assert balance.weights().tolist() == pytest.approx(oracles.variation_weights(history), rel=1e-9)
