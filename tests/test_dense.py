@@ -51,7 +51,7 @@ def test_rows_are_unit_and_end_with_the_cost() -> None:
 def test_assignment() -> None:
     d = torch.tensor([[0.0, math.log(3), math.log(3)]])
     assert assignment(d, 1.0).tolist()[0] == pytest.approx([0.6, 0.2, 0.2])
-    assert assignment(d, torch.tensor(1.0)).tolist()[0] == pytest.approx([0.6, 0.2, 0.2])
+    assert assignment(d, 0.5).tolist()[0] == pytest.approx([9 / 11, 1 / 11, 1 / 11])
     assert assignment(torch.tensor([[1.0, -2.0, -2.0]]), 0.0).tolist() == [[0.0, 0.5, 0.5]]
 
 

@@ -37,7 +37,7 @@ class Box(nn.Module):
         self.register_buffer("lower", lower.expand(shape).clone())
         self.register_buffer("upper", upper.expand(shape).clone())
         self._bounds = Bounds(self.lower, self.upper)
-        self.register_load_state_dict_post_hook(lambda box, _: box._look_again())
+        self.register_load_state_dict_post_hook(lambda box, _: box._look_again())  # type: ignore[no-untyped-call]
 
     def _look_again(self) -> None:
         self._bounds = Bounds(self.lower, self.upper)

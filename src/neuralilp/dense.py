@@ -1,7 +1,7 @@
 """ILP-Loss as the paper writes it (Eqs. 4-9): every negative a dense point, every constraint a row of A z + b >= 0.
 
-The plain formulation, differentiated by autograd. The tests hold the sparse pass of :class:`neuralilp.ILPLoss` to it,
-benchmarks compare with it, and a compiled step with few variables is best off with it.
+The plain formulation, differentiated by autograd: tests hold the pass of :class:`neuralilp.ILPLoss` to it, and
+benchmarks compare with it.
 """
 
 from __future__ import annotations
@@ -18,27 +18,30 @@ def dense_terms(
     program: IntegerProgram,
     solution: Float[Tensor, "*batch var"],
     points: Float[Tensor, "*batch neg var"],
-    temperature: float | Tensor,
+    temperature: float,
     positive_margin: float = 0.01,
     negative_margin: float = 0.01,
+    with_diagnostics: bool = True,
 ) -> LossTerms:
-    """L₊, L₋ and L_o (Eqs. 6-8), means over the examples. A temperature that is a tensor must be above 0."""
+    """L₊, L₋ and L_o (Eqs. 6-8), means over the examples; the diagnostics are NaN where they are not wanted."""
     a, b, learned = dense_rows(program, solution)
     positive = covariance = a.new_zeros(())
-    inside = a.new_ones(())
+    at_solution = ((a @ solution.unsqueeze(-1)).squeeze(-1) + b)[..., learned]
     if learned:
-        d = ((a @ solution.unsqueeze(-1)).squeeze(-1) + b)[..., learned]
-        positive = (positive_margin - d).relu().mean()
+        positive = (positive_margin - at_solution).relu().mean()
         covariance = a[..., learned, :].mean(-2).square().mean()
-        inside = (d >= 0).all(-1).to(d.dtype).mean()
     mask = dense_mask(program, solution, points)
-    d = (points @ a.mT + b.unsqueeze(-2)).clamp(max=FAR)
+    d = points @ a.mT + b.unsqueeze(-2)
     w = assignment(d.detach(), temperature)
     each = (w * (negative_margin + d).relu()).sum(-1) * mask
     negative = (each.sum(-1) / mask.sum(-1).clamp(min=1)).mean()
-    used = mask.to(d.dtype)
-    separated = (used * (d.detach().amin(-1) <= -negative_margin)).sum() / used.sum().clamp(min=1)
-    return LossTerms(positive, negative, covariance, 1 - used.mean(), separated, inside)
+    masked = separated = inside = a.new_full((), torch.nan)
+    if with_diagnostics:
+        used = mask.to(d.dtype)
+        masked = 1 - used.mean()
+        separated = (used * (d.detach().amin(-1) <= -negative_margin)).sum() / used.sum().clamp(min=1)
+        inside = (at_solution >= 0).all(-1).to(d.dtype).mean()
+    return LossTerms(positive, negative, covariance, masked, separated, inside)
 
 
 def dense_rows(
@@ -48,7 +51,7 @@ def dense_rows(
     a, b = program.explicit()
     batch, c = solution.shape[:-1], program.cost.expand(solution.shape).unsqueeze(-2)
     a = torch.cat([a.expand(*batch, -1, -1), -c], -2)
-    b = torch.cat([b.expand(*batch, -1), (c * solution.unsqueeze(-2)).sum(-1)], -1)
+    b = torch.cat([b.clamp(max=FAR).expand(*batch, -1), (c * solution.unsqueeze(-2)).sum(-1)], -1)
     norm = a.norm(dim=-1)
     norm = torch.where(norm > 0, norm, 1)
     owner = [block.is_learned for block in program.blocks for _ in range(block.num_rows)]
@@ -70,9 +73,9 @@ def dense_mask(
     return mask
 
 
-def assignment(d: Float[Tensor, "*batch neg constr"], temperature: float | Tensor) -> Tensor:
+def assignment(d: Float[Tensor, "*batch neg constr"], temperature: float) -> Tensor:
     """w of Eq. 9, the softmin of the distances; at τ = 0 its limit, where the nearest rows share the weight."""
-    if isinstance(temperature, Tensor) or temperature > 0:
+    if temperature > 0:
         return torch.softmax(-d / temperature, -1)
     nearest = (d == d.amin(-1, keepdim=True)).to(d.dtype)
     return nearest / nearest.sum(-1, keepdim=True)

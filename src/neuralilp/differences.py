@@ -139,7 +139,8 @@ class SparseRows:
             count = torch.full_like(example, entry.shape[-1])
             return cls(entry.flatten(), step.flatten(), count)
         used = step != 0
-        return cls(entry[used], step[used], used.sum(-1))
+        at = used.flatten().nonzero().squeeze(-1)
+        return cls(entry.flatten().index_select(0, at), step.flatten().index_select(0, at), used.sum(-1))
 
     def values(self, table: Table) -> Float[Tensor, "row constr"]:
         """a·z + b for every row and constraint: Σ step · table[entry]."""

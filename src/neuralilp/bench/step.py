@@ -157,7 +157,7 @@ def _dense_step(setting: Setting) -> Callable[[], None]:
         program = model(setting.x)
         with torch.no_grad():
             points = setting.dense_sampler(program, setting.solution)
-        total = balancer(dense_terms(program, setting.solution, points, 1.0))
+        total = balancer(dense_terms(program, setting.solution, points, 1.0, with_diagnostics=False))
         total.backward()
         optimiser.step()
         optimiser.zero_grad()
