@@ -92,8 +92,27 @@ def check_bad_solution_after_a_good_one() -> None:
         step(x, y, temperature=1.0)
 
 
+def check_copies_and_other_shapes() -> None:
+    """A copy learns by itself, and a batch of another size is not compiled anew."""
+    step = make_step(compile=True)
+    x, y = make_batch()
+    step(x, y, temperature=1.0)
+    other = copy.deepcopy(step)
+    total, _ = other(x, y, temperature=1.0)
+    total.backward()
+    assert other.model.constraints[0].a.grad is not None
+    assert step.model.constraints[0].a.grad is None
+    compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    step(x[:3], y[:3], temperature=1.0)[0].backward()
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiled
+    assert step.is_compiled
+
+
+CHECKS = [check_same_terms_and_gradient, check_bad_solution_after_a_good_one, check_copies_and_other_shapes]
+
+
 @needs_compiler
-@pytest.mark.parametrize("check", [check_same_terms_and_gradient, check_bad_solution_after_a_good_one])
+@pytest.mark.parametrize("check", CHECKS)
 def test_compiled_step(check: Callable[[], None]) -> None:
     """In a process of its own: the run-time shape checks of the test run cannot be compiled."""
     code = f"import test_step; test_step.{check.__name__}(); print('passed')"
@@ -101,6 +120,29 @@ def test_compiled_step(check: Callable[[], None]) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent, check=False
     )
     assert ran.stdout.strip().endswith("passed"), ran.stderr
+
+
+def test_without_a_compiler_steps_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neuralilp.step.compiler_is_present", lambda: False)
+    with pytest.warns(UserWarning, match="no C\\+\\+ compiler was found"):
+        step = make_step(compile=True)
+    x, y = make_batch()
+    total, _ = step(x, y, temperature=1.0)
+    assert total.isfinite()
+
+
+def test_when_compiling_fails_steps_go_on_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise torch._dynamo.exc.TorchDynamoException("broken")
+
+    monkeypatch.setattr("neuralilp.step.compiler_is_present", lambda: True)
+    monkeypatch.setattr("neuralilp.step.whole_step_compiled", lambda: fail)
+    step = make_step(compile=True)
+    x, y = make_batch()
+    with pytest.warns(UserWarning, match="compiling failed, steps go on plainly: broken"):
+        total, _ = step(x, y, temperature=1.0)
+    assert total.isfinite()
+    assert not step.is_compiled
 
 
 def test_temperature_below_zero_is_refused() -> None:

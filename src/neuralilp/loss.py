@@ -95,6 +95,8 @@ class ILPLoss(nn.Module):
 
     def is_compiled(self, distances: int) -> bool:
         """Whether a step with that many distances takes the compiled path."""
+        if torch.compiler.is_compiling():  # as part of a larger graph
+            return False
         if self.compile_mode == "auto":
             return distances >= COMPILE_FROM and compiler_is_present()
         return self.compile_mode
@@ -102,8 +104,7 @@ class ILPLoss(nn.Module):
     def _check(self, program: IntegerProgram, solution: Tensor, negatives: Negatives, temperature: float) -> None:
         if not (math.isfinite(temperature) and temperature >= 0):
             raise InputError(f"temperature must be at least 0, got {temperature}")
-        if not program.has_learned_part:
-            raise InputError("program must have a learned part: its cost and all its constraint blocks are known")
+        program.check_learned_part()
         if negatives.checked_for is program and negatives.solution is solution:  # the sampler has looked at it
             return
         program.check_solution(solution)

@@ -90,6 +90,12 @@ class ConstraintBlock:
             return z @ self.a.mT + self.b
         return (self.a @ z.unsqueeze(-1)).squeeze(-1) + self.b
 
+    def room(self, z: Float[Tensor, "*batch var"]) -> Float[Tensor, "*batch constr"]:
+        """The signed distance of z from each row, the smaller of its two for an equality."""
+        unit = self.unit()
+        value = unit.values(z)
+        return value if unit.slack is None else unit.slack - value.abs()
+
     def explicit(self) -> tuple[Tensor, Tensor]:
         """(A, b) of Eq. 2: an equality becomes ``a·z + b + slack >= 0`` and ``-a·z - b + slack >= 0``."""
         if self.slack is None:
@@ -205,6 +211,11 @@ class IntegerProgram:
     @property
     def has_learned_part(self) -> bool:
         return self.cost_is_learned or any(block.is_learned for block in self.blocks)
+
+    def check_learned_part(self) -> None:
+        """Raise unless there is something to learn."""
+        if not self.has_learned_part:
+            raise InputError("program must have a learned part: its cost and all its constraint blocks are known")
 
     def map(self, function: Callable[[Tensor], Tensor]) -> IntegerProgram:
         """The program with ``function`` applied to every float tensor: ``program.map(torch.Tensor.double)``."""
@@ -331,9 +342,7 @@ class IntegerProgram:
         for i, block in enumerate(self.blocks):
             if block.is_learned:
                 continue
-            unit = block.unit()
-            value = unit.values(solution)
-            violated = (value if unit.slack is None else unit.slack - value.abs()) < -TOLERANCE
+            violated = block.room(solution) < -TOLERANCE
             if bool(violated.any()):
                 *example, row = violated.nonzero()[0].tolist()
                 raise InputError(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shutil
+import warnings
 from typing import Any
 
 import torch
@@ -217,4 +218,16 @@ def keep_freed_memory() -> None:
 
 @functools.cache
 def separate_compiled() -> Any:
-    return torch.compile(separate, dynamic=True)
+    """:func:`separate` through ``torch.compile``, or as it is, with a warning, where compiling fails."""
+    compiled = torch.compile(separate, dynamic=True)
+
+    def call(*arguments: Any) -> Any:
+        nonlocal compiled
+        try:
+            return compiled(*arguments)
+        except torch._dynamo.exc.TorchDynamoException as error:
+            warnings.warn(f"compiling failed, the loss goes on plainly: {error}", stacklevel=2)
+            compiled = separate
+            return compiled(*arguments)
+
+    return call

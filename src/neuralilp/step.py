@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import warnings
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
 from neuralilp.negatives.base import Draw, NegativeSampler
 from neuralilp.program import TOLERANCE, IntegerProgram
+from neuralilp.separation import compiler_is_present
 from neuralilp.terms import LossTerms
 
 
@@ -22,6 +24,9 @@ class LossStep(nn.Module):
     The modules do all the work; this only calls them in turn. With few variables a step is a hundred tiny operations,
     and what they cost is the calling. ``compile=True`` fuses them into one graph: the same numbers, for some seconds
     at the first call. It needs samplers that take all their random numbers from ``draw``, as the solver-free ones do.
+
+    Compiled are steps with the shape of the first one; others (the last batch of an epoch) run plainly, as does
+    everything where no C++ compiler is found or compiling fails, with a warning.
     """
 
     def __init__(
@@ -32,9 +37,11 @@ class LossStep(nn.Module):
         self.sampler = sampler
         self.loss = loss
         self.balancer = balancer
-        self.is_compiled = compile
-        self._count: dict[torch.Size, int] = {}
-        self._fused: Callable[..., Any] = torch.compile(self._all_at_once, dynamic=False, fullgraph=True)
+        self.is_compiled = compile and compiler_is_present()
+        if compile and not self.is_compiled:
+            warnings.warn("no C++ compiler was found: steps are not compiled", stacklevel=2)
+        self._compiled_shape: torch.Size | None = None
+        self._numbers = 0
 
     def forward(
         self,
@@ -44,48 +51,59 @@ class LossStep(nn.Module):
         temperature: float,
         generator: torch.Generator | None = None,
     ) -> tuple[Float[Tensor, ""], LossTerms]:
-        if self.is_compiled and temperature > 0:
-            return self._compiled(x, solution, temperature, generator)
+        if self.is_compiled and temperature > 0 and self._compiled_shape in (None, solution.shape):
+            try:
+                return self._fused(x, solution, temperature, generator)
+            except torch._dynamo.exc.TorchDynamoException as error:
+                warnings.warn(f"compiling failed, steps go on plainly: {error}", stacklevel=2)
+                self.is_compiled = False
         program = self.model(x)
         negatives = self.sampler(program, solution, generator=generator)
         terms = self.loss(program, solution, negatives, temperature=temperature)
         return self.balancer(terms), terms
 
-    def _compiled(
+    def _fused(
         self, x: Any, solution: Tensor, temperature: float, generator: torch.Generator | None
     ) -> tuple[Tensor, LossTerms]:
         numbers = Draw(solution, generator)(self.count_numbers(x, solution))
-        total, terms, is_good = self._fused(x, solution, numbers, solution.new_full((), temperature))
+        total, terms, is_good = whole_step_compiled()(self, x, solution, numbers, solution.new_full((), temperature))
         if not is_good:
             self.model(x).check_solution(solution)
         return total, terms
 
     def count_numbers(self, x: Any, solution: Float[Tensor, "*batch var"]) -> int:
-        """How many random numbers a compiled step takes, found by one plain pass for each new shape."""
-        if solution.shape not in self._count:
+        """How many random numbers a compiled step takes, found by one plain pass that also validates."""
+        if self._compiled_shape is None:
             draw = Draw(solution, torch.Generator(solution.device), is_fixed=True)
             with torch.no_grad():
                 program = self.model(x)
                 program.check_solution(solution)
+                program.check_learned_part()
                 self.sampler.sample(program, solution, draw)
-            self._count[solution.shape] = draw.count
-        return self._count[solution.shape]
+            self._compiled_shape, self._numbers = solution.shape, draw.count
+        return self._numbers
 
-    def _all_at_once(
-        self, x: Any, solution: Tensor, numbers: Tensor, temperature: Tensor
-    ) -> tuple[Tensor, LossTerms, Tensor]:
-        program = self.model(x)
-        with torch.no_grad():
-            negatives = self.sampler.sample(program, solution, Draw(solution, numbers=numbers))
-            is_good = _is_good(program, solution)
-        terms = self.loss.terms(program, solution, negatives, -1 / temperature)
-        return self.balancer(terms), terms, is_good
+
+def whole_step(
+    step: LossStep, x: Any, solution: Tensor, numbers: Tensor, temperature: Tensor
+) -> tuple[Tensor, LossTerms, Tensor]:
+    """What is compiled: the loss, its terms, and whether the solution was one that can be learnt from."""
+    program = step.model(x)
+    with torch.no_grad():
+        negatives = step.sampler.sample(program, solution, Draw(solution, numbers=numbers))
+        is_good = _is_good(program, solution)
+    terms = step.loss.terms(program, solution, negatives, -1 / temperature)
+    return step.balancer(terms), terms, is_good
+
+
+@functools.cache
+def whole_step_compiled() -> Any:
+    return torch.compile(whole_step, dynamic=False, fullgraph=True)
 
 
 def _is_good(program: IntegerProgram, solution: Tensor) -> Tensor:
     """``program.check_solution`` as one number."""
     good = ((solution - solution.round() == 0) & program.bounds.contain(solution)).all()
     for block in program.known:
-        a, b = block.unit().explicit()
-        good = good & ((a @ solution.unsqueeze(-1)).squeeze(-1) + b >= -TOLERANCE).all()
+        good = good & (block.room(solution) >= -TOLERANCE).all()
     return good
