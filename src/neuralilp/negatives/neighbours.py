@@ -110,15 +110,16 @@ def draw_hops(
         times.scatter_add_(-1, by_negative, used.mT.expand(by_negative.shape))
         if bounds.is_binary:
             return Negatives.from_dense(solution, times * flip(bounds, solution).unsqueeze(-2))
-        return Negatives.from_dense(solution, times * _signs(bounds, solution.unsqueeze(-2), times, draw, inward))
+        by_variable = (tensor.unsqueeze(-2) for tensor in (solution, bounds.lower, bounds.upper))
+        return Negatives.from_dense(solution, times * _signs(*by_variable, draw(*times.shape), inward))
+
+    def at_places(values: Tensor) -> Tensor:
+        return values.expand_as(solution).gather(-1, place.flatten(-2)).view(place.shape)
+
     if bounds.is_binary:
-        step = flip(bounds, solution).gather(-1, place.flatten(-2)).view(place.shape)
-        return Negatives.from_sparse(solution, place.mT, (step * used).mT)
-    value = solution.gather(-1, place.flatten(-2)).view(place.shape)
-    at_places = Bounds(
-        *(b.expand_as(solution).gather(-1, place.flatten(-2)).view(place.shape) for b in (bounds.lower, bounds.upper))
-    )
-    step = _signs(at_places, value, value, draw, inward) * used
+        return Negatives.from_sparse(solution, place.mT, (at_places(flip(bounds, solution)) * used).mT)
+    by_slot = (at_places(tensor) for tensor in (solution, bounds.lower, bounds.upper))
+    step = _signs(*by_slot, draw(*place.shape), inward) * used
     for later in range(1, width):  # steps that meet in one place become one step, the first one's way
         for earlier in range(later):
             meet = (place[..., earlier, :] == place[..., later, :]) & (step[..., earlier, :] != 0)
@@ -128,12 +129,12 @@ def draw_hops(
     return Negatives.from_sparse(solution, place.mT, step.mT)
 
 
-def _signs(bounds: Bounds, value: Tensor, like: Tensor, draw: Draw, inward: bool) -> Float[Tensor, ...]:
+def _signs(value: Tensor, lower: Tensor, upper: Tensor, random: Tensor, inward: bool) -> Tensor:
     """Up or down at random; ``inward``, never past a bound that ``value`` is at."""
-    up = draw(*like.shape) < 0.5
+    up = random < 0.5
     if inward:
-        up = (up | (value - 1 < bounds.lower)) & (value + 1 <= bounds.upper)
-    return up.to(like.dtype) * 2 - 1
+        up = (up | (value - 1 < lower)) & (value + 1 <= upper)
+    return up.to(random.dtype) * 2 - 1
 
 
 def _permuted(batch: torch.Size, n: int, count: int, width: int, draw: Draw) -> Int[Tensor, "*batch width count"]:
