@@ -110,16 +110,16 @@ def draw_hops(
         times.scatter_add_(-1, by_negative, used.mT.expand(by_negative.shape))
         if bounds.is_binary:
             return Negatives.from_dense(solution, times * flip(bounds, solution).unsqueeze(-2))
-        by_variable = (tensor.unsqueeze(-2) for tensor in (solution, bounds.lower, bounds.upper))
-        return Negatives.from_dense(solution, times * _signs(*by_variable, draw(*times.shape), inward))
+        value, lower, upper = (tensor.unsqueeze(-2) for tensor in (solution, bounds.lower, bounds.upper))
+        return Negatives.from_dense(solution, times * _signs(value, lower, upper, draw(*times.shape), inward))
 
     def at_places(values: Tensor) -> Tensor:
         return values.expand_as(solution).gather(-1, place.flatten(-2)).view(place.shape)
 
     if bounds.is_binary:
         return Negatives.from_sparse(solution, place.mT, (at_places(flip(bounds, solution)) * used).mT)
-    by_slot = (at_places(tensor) for tensor in (solution, bounds.lower, bounds.upper))
-    step = _signs(*by_slot, draw(*place.shape), inward) * used
+    value, lower, upper = (at_places(tensor) for tensor in (solution, bounds.lower, bounds.upper))
+    step = _signs(value, lower, upper, draw(*place.shape), inward) * used
     for later in range(1, width):  # steps that meet in one place become one step, the first one's way
         for earlier in range(later):
             meet = (place[..., earlier, :] == place[..., later, :]) & (step[..., earlier, :] != 0)
