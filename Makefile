@@ -9,6 +9,7 @@ READY = .venv/ready
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("neuralilp needs Python 3.11 or newer; run: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
+	@echo 'setting up .venv: a few minutes, most of them for PyTorch'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
@@ -31,4 +32,4 @@ bench: $(READY)
 	$(BIN)/neuralilp bench step --task sudoku --size 9
 
 clean:
-	rm -rf .venv demo build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv demo build src/neuralilp.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

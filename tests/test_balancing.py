@@ -123,3 +123,24 @@ def test_any_number_of_terms() -> None:
         history.append([1.0 + t, 2.0 / (t + 1)])
         balance([torch.tensor(value, dtype=torch.float64) for value in history[-1]])
     assert balance.weights().tolist() == pytest.approx(oracles.variation_weights(history), rel=1e-9)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_leaves_no_trace(bad: float) -> None:
+    balancer, untouched = CoefficientOfVariation(), CoefficientOfVariation()
+    losses = [[1.0, 2.0, 3.0], [0.5, 2.5, 3.0], [0.4, 1.0, 2.0]]
+    for step, row in enumerate(losses):
+        balancer(torch.tensor(row))
+        untouched(torch.tensor(row))
+        if step == 1:
+            balancer(torch.tensor([1.0, bad, 1.0]))
+    for mine, other in zip(balancer.buffers(), untouched.buffers(), strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+def test_a_loss_after_a_vanishing_one_keeps_the_weights_finite() -> None:
+    balancer = CoefficientOfVariation()
+    for row in ([1e-42, 1.0, 1.0], [5.0, 1.0, 2.0], [5.0, 1.0, 1.0]):
+        balancer(torch.tensor(row))
+    assert balancer.weights().isfinite().all()
+    assert float(balancer.weights().sum()) == pytest.approx(1.0)

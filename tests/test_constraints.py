@@ -281,3 +281,14 @@ def test_box_knows_what_was_loaded() -> None:
 def test_bad_box(lower: float | Tensor, upper: float | Tensor, n: int | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Box(lower, upper, n)
+
+
+def test_offsets_fixed_row_by_row() -> None:
+    class Rows(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.unsqueeze(-2).expand(-1, 2, -1)
+
+    block = NetworkConstraints(Rows(), offset=[1.0, 2.0])(torch.ones(4, 3))
+    assert block.b.tolist() == [[1.0, 2.0]] * 4
+    with pytest.raises(ShapeError, match="offset must be a number or have 2 entries, got 3"):
+        NetworkConstraints(Rows(), offset=[1.0, 2.0, 3.0])(torch.ones(4, 3))

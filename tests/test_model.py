@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -90,5 +92,23 @@ def test_variables_must_agree() -> None:
     with pytest.raises(ShapeError, match=r"constraints\[1\] must have the 3 variables of box, got 4"):
         NeuralILP(KnownCost(), [LearnableConstraints(2, 3), LearnableConstraints(2, 4)], Box(0, 1, 3))
     model = NeuralILP(KnownCost(), [LearnableConstraints(2, 3)], Box(0, 1, 3))
-    with pytest.raises(ShapeError, match="must have 4 variables as cost has"):
+    with pytest.raises(ShapeError, match=r"cost must be a float tensor `\*batch 3`, got .* of shape \(2, 4\)"):
         model(torch.ones(2, 4))
+
+
+@pytest.mark.wrong_types
+@pytest.mark.parametrize(
+    ("x", "got"), [(torch.ones(2, 3, dtype=torch.long), "torch.int64 of shape"), ([1.0, 2.0, 3.0], "list")]
+)
+def test_cost_of_another_kind_is_named(x: object, got: str) -> None:
+    model = NeuralILP(KnownCost(), [], Box(0, 1, 3))
+    with pytest.raises(ShapeError, match=f"cost must be a float tensor .*, got {got}"):
+        model(x)
+
+
+def test_models_can_be_pickled() -> None:
+    """As spawned workers need; files are written by ``neuralilp.save``, which executes nothing."""
+    model = NeuralILP(KnownCost(), [LearnableConstraints(2, 3)], Box(0, 1, 3))
+    copied = pickle.loads(pickle.dumps(model))
+    x = torch.ones(1, 3)
+    torch.testing.assert_close(copied(x).explicit(), model(x).explicit())

@@ -108,7 +108,27 @@ def check_copies_and_other_shapes() -> None:
     assert step.is_compiled
 
 
-CHECKS = [check_same_terms_and_gradient, check_bad_solution_after_a_good_one, check_copies_and_other_shapes]
+def check_running_statistics_and_margins() -> None:
+    """The pass that counts random numbers moves no statistics, and another margin is not compiled anew."""
+    step = make_step(compile=True)
+    step.model.encoder = torch.nn.BatchNorm1d(6)
+    x, y = make_batch()
+    step(x, y, temperature=1.0)
+    assert step.model.encoder.num_batches_tracked == 1
+    compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    _, before = step(x, y, temperature=1.0, generator=torch.Generator().manual_seed(0))
+    step.loss.positive_margin = 0.5
+    _, after = step(x, y, temperature=1.0, generator=torch.Generator().manual_seed(0))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiled
+    assert after.positive > before.positive
+
+
+CHECKS = [
+    check_running_statistics_and_margins,
+    check_same_terms_and_gradient,
+    check_bad_solution_after_a_good_one,
+    check_copies_and_other_shapes,
+]
 
 
 @needs_compiler
@@ -136,7 +156,7 @@ def test_when_compiling_fails_steps_go_on_plainly(monkeypatch: pytest.MonkeyPatc
         raise torch._dynamo.exc.TorchDynamoException("broken")
 
     monkeypatch.setattr("neuralilp.step.compiler_is_present", lambda: True)
-    monkeypatch.setattr("neuralilp.step.whole_step_compiled", lambda: fail)
+    monkeypatch.setattr("neuralilp.step.compile_whole_step", lambda: fail)
     step = make_step(compile=True)
     x, y = make_batch()
     with pytest.warns(UserWarning, match="compiling failed, steps go on plainly: broken"):

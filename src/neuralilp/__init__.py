@@ -1,5 +1,7 @@
 """neuralilp learns integer linear programs, cost and constraints, from examples, without a solver while it learns."""
 
+from importlib.metadata import version as _version
+
 from neuralilp.annealing import MilestoneTemperature as MilestoneTemperature
 from neuralilp.annealing import PlateauTemperature as PlateauTemperature
 from neuralilp.balancing import CoefficientOfVariation as CoefficientOfVariation
@@ -49,3 +51,5 @@ from neuralilp.step import LossStep as LossStep
 from neuralilp.storage import load as load
 from neuralilp.storage import save as save
 from neuralilp.terms import LossTerms as LossTerms
+
+__version__ = _version("neuralilp")

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from neuralilp.errors import InputError
 from neuralilp.terms import LossTerms
 
+LARGEST_RATIO = 1e6
+"""A loss after a vanishing one has an unbounded ratio; beyond this it would drown all later ones."""
+
 
 class FixedWeights(nn.Module):
     """λ_pos, λ_neg, λ_cov as given."""
@@ -36,7 +39,8 @@ class CoefficientOfVariation(nn.Module):
     standard deviation over the mean of the ratios so far, and the λ sum to 1. They are equal in the first step, and
     whenever no term has varied. A term that has been zero throughout has the ratio 1.
 
-    The statistics are buffers, saved in checkpoints; they move in ``train()`` only.
+    The statistics are buffers, saved in checkpoints; they move in ``train()`` only, and not for a loss that is NaN or
+    infinite.
     """
 
     steps: Tensor
@@ -64,10 +68,12 @@ class CoefficientOfVariation(nn.Module):
 
     @torch.no_grad()
     def _update(self, losses: Tensor) -> None:
-        self.steps += 1
-        share = 1 / self.steps
+        is_finite = losses.isfinite().all()
+        losses = torch.where(is_finite, losses, self.mean_loss)
+        self.steps += is_finite
+        share = is_finite / self.steps.clamp(min=1)
         past = torch.where(self.steps > 1, self.mean_loss, losses)
-        ratio = torch.where(past > 0, losses / past, 1)
+        ratio = torch.where(past > 0, losses / past, 1).clamp(max=LARGEST_RATIO)
         deviation = ratio - self.mean_ratio
         self.mean_loss.lerp_(losses, share)
         self.mean_ratio.lerp_(ratio, share)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -37,10 +38,7 @@ class Box(nn.Module):
         self.register_buffer("lower", lower.expand(shape).clone())
         self.register_buffer("upper", upper.expand(shape).clone())
         self._bounds = Bounds(self.lower, self.upper)
-        self.register_load_state_dict_post_hook(lambda box, _: box._look_again())  # type: ignore[no-untyped-call]
-
-    def _look_again(self) -> None:
-        self._bounds = Bounds(self.lower, self.upper)
+        self.register_load_state_dict_post_hook(_look_again)  # type: ignore[no-untyped-call]
 
     @property
     def num_variables(self) -> int:
@@ -48,8 +46,12 @@ class Box(nn.Module):
 
     def forward(self, x: Any = None) -> Bounds:
         if self._bounds.lower is not self.lower or self._bounds.upper is not self.upper:  # moved to another device
-            self._look_again()
+            _look_again(self)
         return self._bounds
+
+
+def _look_again(box: Box, _: Any = None) -> None:
+    box._bounds = Bounds(box.lower, box.upper)
 
 
 class LearnableConstraints(nn.Module):
@@ -164,16 +166,18 @@ class KnownConstraints(nn.Module):
 class NetworkConstraints(nn.Module):
     """Rows made from x for each instance: A(x), b(x) of Eq. 3.
 
-    With ``offset`` a number, ``network(x)`` returns A as `*batch constr var` and b is that number in every row
-    (the knapsack of the paper has b = 1); with ``offset`` None it returns the pair (A, b).
+    With ``offset`` a number, or one a row, ``network(x)`` returns A as `*batch constr var` and b is fixed to that (the
+    knapsack of the paper has b = 1); with ``offset`` None it returns the pair (A, b).
     """
 
-    def __init__(self, network: nn.Module, *, offset: float | None = None, slack: float | None = None) -> None:
+    def __init__(
+        self, network: nn.Module, *, offset: float | Sequence[float] | None = None, slack: float | None = None
+    ) -> None:
         super().__init__()
         if slack is not None and not slack >= 0:
             raise InputError(f"slack must be None or at least 0, got {slack}")
         self.network = network
-        self.offset = offset
+        self.offset = offset if offset is None or isinstance(offset, int | float) else [float(b) for b in offset]
         self.slack = slack
 
     def forward(self, x: Any) -> ConstraintBlock:
@@ -186,7 +190,10 @@ class NetworkConstraints(nn.Module):
             a, b = output
         else:
             a = output
-            b = torch.full(a.shape[:-1], self.offset, dtype=a.dtype, device=a.device)
+            fixed = torch.tensor(self.offset, dtype=a.dtype, device=a.device)
+            if fixed.ndim and fixed.shape[0] != a.shape[-2]:
+                raise ShapeError(f"offset must be a number or have {a.shape[-2]} entries, got {fixed.shape[0]}")
+            b = fixed.expand(a.shape[:-1])
         slack = None if self.slack is None else torch.full_like(b, self.slack)
         return ConstraintBlock(a, b, slack, is_learned=True)
 

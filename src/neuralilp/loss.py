@@ -59,13 +59,20 @@ class ILPLoss(nn.Module):
         *,
         temperature: float,
     ) -> LossTerms:
-        self._check(program, solution, negatives, temperature)
-        is_limit = temperature * torch.finfo(solution.dtype).max < 1  # 0, or so low that 1/τ overflows
-        rate = None if is_limit else solution.new_full((), -1 / temperature)
-        return self.terms(program, solution, negatives, rate)
+        self._check(program, solution, negatives)
+        rate = rate_of(temperature, solution)
+        return self.terms(program, solution, negatives, rate, self.positive_margin, self.negative_margin)
 
-    def terms(self, program: IntegerProgram, solution: Tensor, negatives: Negatives, rate: Tensor | None) -> LossTerms:
-        """The terms for arguments that are known to be good, with ``rate`` = -1/τ, None for τ = 0."""
+    def terms(
+        self,
+        program: IntegerProgram,
+        solution: Tensor,
+        negatives: Negatives,
+        rate: Tensor | None,
+        positive_margin: float | Tensor,
+        negative_margin: float | Tensor,
+    ) -> LossTerms:
+        """The terms for arguments that are known to be good, with ``rate`` as in :func:`rate_of`."""
         rows = UnitRows.of(program.learned, solution)
         examined = examine(program, negatives)
         differences = examined.differences
@@ -77,13 +84,13 @@ class ILPLoss(nn.Module):
             rows,
             differences,
             weight,
-            known_rows(program, solution, examined, rate, self.negative_margin),
+            known_rows(program, solution, examined, rate, negative_margin),
             rate,
-            self.negative_margin,
+            negative_margin,
             self.is_compiled(differences.num_rows * rows.table.stacked.shape[-1]),
         )
-        positive, inside = positive_term(rows, self.positive_margin)
-        separated = ((nearest <= -self.negative_margin) & (weight > 0)).sum()
+        positive, inside = positive_term(rows, positive_margin)
+        separated = ((nearest <= -negative_margin) & (weight > 0)).sum()
         return LossTerms(
             positive=positive,
             negative=negative,
@@ -101,15 +108,22 @@ class ILPLoss(nn.Module):
             return distances >= COMPILE_FROM and compiler_is_present()
         return self.compile_mode
 
-    def _check(self, program: IntegerProgram, solution: Tensor, negatives: Negatives, temperature: float) -> None:
-        if not (math.isfinite(temperature) and temperature >= 0):
-            raise InputError(f"temperature must be at least 0, got {temperature}")
+    def _check(self, program: IntegerProgram, solution: Tensor, negatives: Negatives) -> None:
         program.check_learned_part()
         if negatives.checked_for is program and negatives.solution is solution:  # the sampler has looked at it
             return
         program.check_solution(solution)
         if negatives.solution.shape != solution.shape or not bool((negatives.solution == solution).all()):
             raise InputError("negatives must have been drawn for this solution: they hold differences from another one")
+
+
+def rate_of(temperature: float, like: Tensor) -> Float[Tensor, ""] | None:
+    """-1/τ; None, which stands for the limit, where τ is 0 or so low that twice that overflows."""
+    if not (math.isfinite(temperature) and temperature >= 0):
+        raise InputError(f"temperature must be at least 0, got {temperature}")
+    if temperature * torch.finfo(like.dtype).max < 4:
+        return None
+    return like.new_full((), -1 / temperature)
 
 
 def mean_weights(examined: Examined, examples: int) -> tuple[Float[Tensor, " row"], Float[Tensor, ""]]:
@@ -120,7 +134,7 @@ def mean_weights(examined: Examined, examples: int) -> tuple[Float[Tensor, " row
     return share.index_select(0, examined.differences.example) * usable, count.sum()
 
 
-def positive_term(rows: UnitRows, margin: float) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+def positive_term(rows: UnitRows, margin: float | Tensor) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """L₊ of Eq. 6, and the share of examples inside every learned row."""
     base = rows.table.at_solution
     d, s = base[:, : rows.num_inequalities], base[:, rows.num_inequalities :]
@@ -146,12 +160,12 @@ def covariance_term(rows: UnitRows) -> Float[Tensor, ""]:
 
 def cost_distance(program: IntegerProgram, solution: Tensor, examined: Examined) -> Float[Tensor, " row"]:
     """d(y⁻; [-c | c·y*]) = -c·(y⁻ - y*)/|c|: the distance from the (m+1)-th hyperplane, the cost row of Eq. 4."""
-    norm = row_norm(program.cost.unsqueeze(-2)).squeeze(-1).expand(solution.shape[:-1]).reshape(-1)
+    norm = row_norm(program.movable_cost.unsqueeze(-2)).squeeze(-1).expand(solution.shape[:-1]).reshape(-1)
     return -examined.cost_change / norm.index_select(0, examined.differences.example)
 
 
 def known_rows(
-    program: IntegerProgram, solution: Tensor, examined: Examined, rate: Tensor | None, margin: float
+    program: IntegerProgram, solution: Tensor, examined: Examined, rate: Tensor | None, margin: float | Tensor
 ) -> KnownRows:
     """The bounds and the known constraints of each negative, summed up."""
     example, n, bounds = examined.differences.example, solution.shape[-1], program.bounds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from neuralilp.constraints import Box
 from neuralilp.errors import ShapeError
@@ -46,8 +46,12 @@ class NeuralILP(nn.Module):
     def forward(self, x: Any) -> IntegerProgram:
         if self.encoder is not None:
             x = self.encoder(x)
+        cost = self.cost(x)
+        if not isinstance(cost, Tensor) or not cost.is_floating_point() or cost.shape[-1:] != (self.num_variables,):
+            got = f"{cost.dtype} of shape {tuple(cost.shape)}" if isinstance(cost, Tensor) else type(cost).__name__
+            raise ShapeError(f"cost must be a float tensor `*batch {self.num_variables}`, got {got}")
         return IntegerProgram(
-            cost=self.cost(x),
+            cost=cost,
             bounds=self.box(),
             blocks=tuple(module(x) for module in self.constraints),
             cost_is_learned=getattr(self.cost, "is_learned", True),

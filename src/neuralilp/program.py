@@ -209,6 +209,11 @@ class IntegerProgram:
         return tuple(block for block in self.blocks if not block.is_learned)
 
     @property
+    def movable_cost(self) -> Tensor:
+        """The cost, with its gradient only where it is learned."""
+        return self.cost if self.cost_is_learned else self.cost.detach()
+
+    @property
     def has_learned_part(self) -> bool:
         return self.cost_is_learned or any(block.is_learned for block in self.blocks)
 
@@ -331,7 +336,10 @@ class IntegerProgram:
             raise InputError("the program must be all integer to learn from a solution: is_integer has a False")
         integral = solution - solution.round() == 0  # False for NaN and infinity too
         inside = self.bounds.contain(solution)
-        if not (integral & inside).all():
+        finite = self.cost.isfinite() | self.cost_is_learned
+        if not (integral & inside & finite).all():
+            if not finite.all():
+                raise InputError(f"cost must be finite: {_first(~finite, self.cost, name='c')}")
             if not integral.all():
                 raise InputError(f"solution must be integral: {_first(~integral, solution)}")
             raise InputError(
@@ -342,7 +350,7 @@ class IntegerProgram:
         for i, block in enumerate(self.blocks):
             if block.is_learned:
                 continue
-            violated = block.room(solution) < -TOLERANCE
+            violated = ~(block.room(solution) >= -TOLERANCE)
             if bool(violated.any()):
                 *example, row = violated.nonzero()[0].tolist()
                 raise InputError(
@@ -378,7 +386,7 @@ def _example(index: list[int]) -> str:
     return f"example {index[0] if len(index) == 1 else index}" if index else "it"
 
 
-def _first(bad: Tensor, values: Tensor, value_only: bool = False) -> str:
+def _first(bad: Tensor, values: Tensor, *, name: str = "z", value_only: bool = False) -> str:
     *example, variable = where = bad.nonzero()[0].tolist()
     value = values[tuple(where)].item()
-    return f"{value:g}" if value_only else f"{_example(example)} has z[{variable}] = {value:g}"
+    return f"{value:g}" if value_only else f"{_example(example)} has {name}[{variable}] = {value:g}"

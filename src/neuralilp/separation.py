@@ -29,6 +29,9 @@ from neuralilp.rows import UnitRows
 SLAB = 2**20
 """Distances held at once: a few megabytes, which the allocator keeps instead of giving them back to the system."""
 
+COMPILE_ERRORS = (torch._dynamo.exc.TorchDynamoException, torch._dynamo.exc.FailOnRecompileLimitHit)
+"""What ``torch.compile`` raises when it is not the caller's fault, or not his alone."""
+
 CHUNK = 2**17
 """Distances handled at once, so that they and their temporaries stay in the cache."""
 
@@ -49,7 +52,7 @@ class KnownRows:
     hinge: Float[Tensor, " neg"]
 
     @classmethod
-    def summarise(cls, distance: Float[Tensor, "neg known"], rate: Tensor | None, margin: float) -> KnownRows:
+    def summarise(cls, distance: Float[Tensor, "neg known"], rate: Tensor | None, margin: float | Tensor) -> KnownRows:
         distance = distance.clamp(max=FAR)
         nearest = distance.amin(-1)
         weight = decay(distance - nearest.unsqueeze(-1), rate)
@@ -89,7 +92,7 @@ class NegativeTerm(torch.autograd.Function):
         weight: Float[Tensor, " row"],
         known: KnownRows,
         rate: Tensor | None,
-        margin: float,
+        margin: float | Tensor,
         compiled: bool,
     ) -> tuple[Tensor, Tensor]:
         rows = UnitRows(rows.table.replace(stacked.detach()), slack.detach())
@@ -145,9 +148,9 @@ def separate(
     known_hinge: Float[Tensor, " neg"],
     weight: Float[Tensor, " neg"],
     rate: Tensor | None,
-    margin: float,
+    margin: float | Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """One chunk: the value, each negative's smallest distance, and the slopes for cost and sigma.
+    """One chunk of Eqs. 7 and 9: the value, each negative's smallest distance, and the slopes for cost and sigma.
 
     The slopes for d and s take their place. Of an equality's two distances σ + s and σ - s, ``near`` is σ - |s| and
     ``far`` σ + |s|, which the hinge never cuts off. Everything is relative to the smallest distance, so that no
@@ -216,18 +219,21 @@ def keep_freed_memory() -> None:
     torch.empty(31 * 2**20, dtype=torch.uint8)
 
 
-@functools.cache
-def separate_compiled() -> Any:
-    """:func:`separate` through ``torch.compile``, or as it is, with a warning, where compiling fails."""
-    compiled = torch.compile(separate, dynamic=True)
+class _Compiled:
+    """:func:`separate` through ``torch.compile``, or as it is, with a warning, once compiling has failed."""
 
-    def call(*arguments: Any) -> Any:
-        nonlocal compiled
-        try:
-            return compiled(*arguments)
-        except torch._dynamo.exc.TorchDynamoException as error:
-            warnings.warn(f"compiling failed, the loss goes on plainly: {error}", stacklevel=2)
-            compiled = separate
-            return compiled(*arguments)
+    def __init__(self) -> None:
+        self.function: Any = torch.compile(separate, dynamic=True)
+        self.has_failed = False
 
-    return call
+    def __call__(self, *arguments: Any) -> Any:
+        if not self.has_failed:
+            try:
+                return self.function(*arguments)
+            except COMPILE_ERRORS as error:
+                warnings.warn(f"compiling failed, the loss goes on plainly: {error}", stacklevel=2)
+                self.has_failed = True
+        return separate(*arguments)
+
+
+separate_compiled = functools.cache(_Compiled)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import functools
+import copy
+import types
 import warnings
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from neuralilp.loss import ILPLoss
+from neuralilp.loss import ILPLoss, rate_of
 from neuralilp.model import NeuralILP
 from neuralilp.negatives.base import Draw, NegativeSampler
 from neuralilp.program import TOLERANCE, IntegerProgram
-from neuralilp.separation import compiler_is_present
+from neuralilp.separation import COMPILE_ERRORS, compiler_is_present
 from neuralilp.terms import LossTerms
 
 
@@ -51,22 +54,33 @@ class LossStep(nn.Module):
         temperature: float,
         generator: torch.Generator | None = None,
     ) -> tuple[Float[Tensor, ""], LossTerms]:
-        if self.is_compiled and temperature > 0 and self._compiled_shape in (None, solution.shape):
+        rate = rate_of(temperature, solution)
+        failure = None
+        if self.is_compiled and rate is not None and self._compiled_shape in (None, solution.shape):
+            state = None if generator is None else generator.get_state()
             try:
-                return self._fused(x, solution, temperature, generator)
-            except torch._dynamo.exc.TorchDynamoException as error:
-                warnings.warn(f"compiling failed, steps go on plainly: {error}", stacklevel=2)
-                self.is_compiled = False
-        program = self.model(x)
+                return self._fused(x, solution, rate, generator)
+            except COMPILE_ERRORS as error:
+                failure = error
+                if generator is not None and state is not None:
+                    generator.set_state(state)
+        program = self.model(x)  # where the arguments are at fault, this says so
         negatives = self.sampler(program, solution, generator=generator)
         terms = self.loss(program, solution, negatives, temperature=temperature)
+        if failure is not None:
+            warnings.warn(f"compiling failed, steps go on plainly: {failure}", stacklevel=2)
+            self.is_compiled = False
         return self.balancer(terms), terms
 
     def _fused(
-        self, x: Any, solution: Tensor, temperature: float, generator: torch.Generator | None
+        self, x: Any, solution: Tensor, rate: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, LossTerms]:
+        self.model.box()  # looks at bounds that have moved, which cannot be compiled
         numbers = Draw(solution, generator)(self.count_numbers(x, solution))
-        total, terms, is_good = whole_step_compiled()(self, x, solution, numbers, solution.new_full((), temperature))
+        margins = (solution.new_full((), margin) for margin in (self.loss.positive_margin, self.loss.negative_margin))
+        if self not in _compiled:
+            _compiled[self] = compile_whole_step()
+        total, terms, is_good = _compiled[self](self, x, solution, numbers, rate, *margins)
         if not is_good:
             self.model(x).check_solution(solution)
         return total, terms
@@ -75,8 +89,9 @@ class LossStep(nn.Module):
         """How many random numbers a compiled step takes, found by one plain pass that also validates."""
         if self._compiled_shape is None:
             draw = Draw(solution, torch.Generator(solution.device), is_fixed=True)
+            model = copy.deepcopy(self.model)  # whose running statistics, if any, this pass may move
             with torch.no_grad():
-                program = self.model(x)
+                program = model(x)
                 program.check_solution(solution)
                 program.check_learned_part()
                 self.sampler.sample(program, solution, draw)
@@ -85,25 +100,37 @@ class LossStep(nn.Module):
 
 
 def whole_step(
-    step: LossStep, x: Any, solution: Tensor, numbers: Tensor, temperature: Tensor
+    step: LossStep,
+    x: Any,
+    solution: Tensor,
+    numbers: Tensor,
+    rate: Tensor,
+    positive_margin: Tensor,
+    negative_margin: Tensor,
 ) -> tuple[Tensor, LossTerms, Tensor]:
     """What is compiled: the loss, its terms, and whether the solution was one that can be learnt from."""
     program = step.model(x)
     with torch.no_grad():
         negatives = step.sampler.sample(program, solution, Draw(solution, numbers=numbers))
         is_good = _is_good(program, solution)
-    terms = step.loss.terms(program, solution, negatives, -1 / temperature)
+    terms = step.loss.terms(program, solution, negatives, rate, positive_margin, negative_margin)
     return step.balancer(terms), terms, is_good
 
 
-@functools.cache
-def whole_step_compiled() -> Any:
-    return torch.compile(whole_step, dynamic=False, fullgraph=True)
+_compiled: weakref.WeakKeyDictionary[LossStep, Callable[..., Any]] = weakref.WeakKeyDictionary()
+"""The compiled function of each step, kept apart from it so that a step can be copied and pickled."""
+
+
+def compile_whole_step() -> Callable[..., Any]:
+    """:func:`whole_step` compiled as a function of its own: PyTorch limits how many versions one function has."""
+    own = types.FunctionType(whole_step.__code__.replace(), whole_step.__globals__, whole_step.__name__)
+    return torch.compile(own, dynamic=False, fullgraph=True)
 
 
 def _is_good(program: IntegerProgram, solution: Tensor) -> Tensor:
     """``program.check_solution`` as one number."""
-    good = ((solution - solution.round() == 0) & program.bounds.contain(solution)).all()
+    finite = program.cost.isfinite() | program.cost_is_learned
+    good = ((solution - solution.round() == 0) & program.bounds.contain(solution) & finite).all()
     for block in program.known:
         good = good & (block.room(solution) >= -TOLERANCE).all()
     return good

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class LossTerms:
+class LossTerms(NamedTuple):
     """L₊, L₋ and L_o of Eq. 5, to be weighed by a balancer, and diagnostics, which carry no gradient."""
 
     positive: Float[Tensor, ""]

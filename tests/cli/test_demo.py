@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from processes import heed_interrupts
 from typer.testing import CliRunner
 
 from neuralilp.cli import app, tour
@@ -90,7 +91,12 @@ def test_bar_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_interrupt_leaves_cleanly(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [*COMMAND, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        [*COMMAND, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        preexec_fn=heed_interrupts,
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:

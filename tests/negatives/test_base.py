@@ -253,3 +253,32 @@ def test_mask_of_a_restarted_batch() -> None:
         [[False, False], [True, True], [False, True]],
         [[True, True], [False, False], [True, False]],
     ]
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_a_negative_that_is_not_integral_is_not_used(n: int) -> None:
+    """As a sampler of one's own may draw by mistake; sparse and dense ones."""
+    block = ConstraintBlock(torch.ones(1, n), torch.ones(1), None, True)
+    program = IntegerProgram(-torch.ones(n), Bounds(torch.zeros(n), torch.ones(n)), (block,))
+    y = torch.zeros(1, n)
+    dense = torch.zeros(1, 2, n)
+    dense[0, 0, 0], dense[0, 1, 0] = 0.5, 1.0
+    assert admissible(program, Negatives.from_dense(y, dense)).tolist() == [[False, True]]
+    place, step = torch.zeros(1, 2, 1, dtype=torch.long), torch.tensor([[[0.5], [1.0]]])
+    assert admissible(program, Negatives.from_sparse(y, place, step)).tolist() == [[False, True]]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_known_cost_must_be_finite(bad: float) -> None:
+    program, y = bad_program(), torch.zeros(2, 3)
+    cost = torch.ones(2, 3)
+    cost[1, 2] = bad
+    with pytest.raises(InputError, match=r"cost must be finite: example 1 has c\[2\]"):
+        OneHop()(dataclasses.replace(program, cost=cost), y)
+
+
+def test_a_known_row_of_nan_is_refused() -> None:
+    program = bad_program()
+    known = dataclasses.replace(program.blocks[1], b=torch.full((1,), math.nan))
+    with pytest.raises(InputError, match="violates row 0"):
+        OneHop()(dataclasses.replace(program, blocks=(program.blocks[0], known)), torch.zeros(2, 3))

@@ -149,9 +149,9 @@ def test_examples_draw_independently(generator: torch.Generator) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"hops": 0}, r"hops must be positive numbers, got \(0,\)"),
-        ({"hops": (2, -1)}, r"hops must be positive numbers, got \(2, -1\)"),
-        ({"hops": ()}, r"hops must be positive numbers, got \(\)"),
+        ({"hops": 0}, r"hops must be positive integers, got \(0,\)"),
+        ({"hops": (2, -1)}, r"hops must be positive integers, got \(2, -1\)"),
+        ({"hops": ()}, r"hops must be positive integers, got \(\)"),
         ({"hops": 2, "count": 0}, "count must be None or positive, got 0"),
     ],
 )
@@ -226,3 +226,18 @@ def test_improving_respects_known_rows(generator: torch.Generator) -> None:
     points = negatives.points()[0]
     assert {tuple(point) for point in points[:12].tolist()} == {(1, 0, 0)}
     assert {tuple(point) for point in points[12:].tolist()} == {(0, 1, 0), (0, 0, 1)}
+
+
+@pytest.mark.parametrize(("count", "n"), [(1, 3), (7, 10), (12, 30)])
+def test_two_hops_meet_as_often_as_independent_ones(count: int, n: int, generator: torch.Generator) -> None:
+    """With general integers the two places are independent: they meet, as a step of ±2, in 1 of n draws.
+
+    Of 6,000 draws or more with chance p = 1/n, the share lies within 5 standard deviations sqrt(p(1-p)/draws).
+    """
+    bounds = Bounds(torch.full((n,), -9.0), torch.full((n,), 9.0))
+    program = IntegerProgram(torch.zeros(n), bounds, (ConstraintBlock(torch.ones(1, n), torch.ones(1), None, True),))
+    y = torch.zeros(-(-6000 // count), n)
+    steps = KHop(2, count)(program, y, generator=generator).points()
+    draws, share = steps.shape[0] * count, float((steps.abs() == 2).any(-1).float().mean())
+    p = 1 / n
+    assert abs(share - p) < 5 * math.sqrt(p * (1 - p) / draws)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from neuralilp.errors import InputError
 from neuralilp.negatives import SolverNegatives, admissible
 from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
 
@@ -45,3 +47,8 @@ def test_restarts_are_solved_once_a_program() -> None:
     program = IntegerProgram(torch.ones(1), Bounds(torch.zeros(1), torch.full((1,), 9.0)), (block,))
     y = torch.full((2, 3, 1), 7.0)
     assert SolverNegatives()(program, y).points().flatten(1).tolist() == [[2, 2, 2], [5, 5, 5]]
+
+
+def test_relaxations_are_no_negatives() -> None:
+    with pytest.raises(InputError, match="relax must not be set"):
+        SolverNegatives(relax=True)

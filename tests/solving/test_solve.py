@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from processes import heed_interrupts
 
 from neuralilp.errors import InputError, ShapeError
 from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
@@ -284,7 +285,11 @@ def test_ctrl_c_stops_the_solvers(workers: int) -> None:
         print("interrupted", flush=True)
     """
     child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+        preexec_fn=heed_interrupts,
     )
     try:
         assert child.stdout is not None

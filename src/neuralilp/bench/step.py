@@ -26,7 +26,7 @@ from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
 from neuralilp.negatives import BatchNegatives, Draw, KHop, NegativeSampler, OneHop, ProjectAndSample, Union
 from neuralilp.program import IntegerProgram
-from neuralilp.separation import compiler_is_present
+from neuralilp.separation import compiler_is_present, separate_compiled
 from neuralilp.step import LossStep
 
 Task = Literal["sudoku", "random-constraints"]
@@ -68,9 +68,11 @@ def bench_step(
     setting = _setting(task, size, batch, torch.Generator().manual_seed(seed))
     few = setting.solution.shape[-1] <= WHOLE_STEP_UP_TO
     inner, whole = use_compiler and not few, use_compiler and few
-    loss_difference, gradient_difference = differences(setting, seed, inner, whole)
-    fast_ms, fast_peak = _measure(_fast_step(setting, seed, inner, whole), 5, repeats)
+    step = _loss_step(setting, inner, whole)
+    loss_difference, gradient_difference = differences(setting, step, seed)
+    fast_ms, fast_peak = _measure(_fast_step(setting, step, seed), 5, repeats)
     dense_ms, dense_peak = _measure(_dense_step(setting), 1, repeats)
+    whole, inner = step.is_compiled, inner and not separate_compiled().has_failed
     return {
         "task": task,
         "size": size if task == "sudoku" else None,
@@ -108,15 +110,14 @@ def _setting(task: Task, size: int, batch: int, generator: torch.Generator) -> S
     raise InputError(f"task must be 'sudoku' or 'random-constraints', got {task!r}")
 
 
-def differences(setting: Setting, seed: int, inner: bool = False, whole: bool = False) -> tuple[float, float]:
+def differences(setting: Setting, step: LossStep, seed: int) -> tuple[float, float]:
     """How far the fast path is from the dense one over the same negatives: loss terms, and gradient, relative."""
-    step = _loss_step(setting, inner, whole)
     parameters = list(step.model.parameters())
     _, fast = step(setting.x, setting.solution, temperature=1.0, generator=torch.Generator().manual_seed(seed))
     program = step.model(setting.x)
     with torch.no_grad():
         draw = Draw(setting.solution, torch.Generator().manual_seed(seed))
-        if whole:  # which draws all its numbers beforehand
+        if step.is_compiled:  # then it draws all its numbers beforehand
             draw = Draw(setting.solution, numbers=draw(step.count_numbers(setting.x, setting.solution)))
         points = setting.sampler.sample(program, setting.solution, draw).points()
     dense = dense_terms(program, setting.solution, points, 1.0)
@@ -134,8 +135,7 @@ def _loss_step(setting: Setting, inner: bool, whole: bool) -> LossStep:
     return LossStep(copy.deepcopy(setting.model), setting.sampler, loss, balancer, compile=whole)
 
 
-def _fast_step(setting: Setting, seed: int, inner: bool, whole: bool) -> Callable[[], None]:
-    step = _loss_step(setting, inner, whole)
+def _fast_step(setting: Setting, step: LossStep, seed: int) -> Callable[[], None]:
     optimiser = torch.optim.AdamW(step.model.parameters(), 1e-3, fused=True)
     generator = torch.Generator().manual_seed(seed)
 
@@ -151,7 +151,7 @@ def _fast_step(setting: Setting, seed: int, inner: bool, whole: bool) -> Callabl
 def _dense_step(setting: Setting) -> Callable[[], None]:
     model = copy.deepcopy(setting.model)
     balancer = CoefficientOfVariation()
-    optimiser = torch.optim.AdamW(model.parameters(), 1e-3)
+    optimiser = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
 
     def run() -> None:
         program = model(setting.x)

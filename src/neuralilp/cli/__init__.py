@@ -1,4 +1,4 @@
-"""The command line. One file a command, whose heavy imports wait until it runs, so that ``--help`` is quick."""
+"""The command line. One file a command, which imports what it alone needs when it runs."""
 
 from __future__ import annotations
 

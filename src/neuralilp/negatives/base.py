@@ -113,8 +113,8 @@ def _cat_padded(tensors: list[Tensor], hops: int) -> Tensor:
 class Examined:
     """The negatives that the loss may use, one a row, with what the known parts of the program say of them.
 
-    Left out are those that equal y*, leave the bounds, violate a known constraint, or have a known cost worse than
-    that of y*: what is known separates them already. Where shapes must not depend on values
+    Left out are those that equal y*, are not integral, leave the bounds, violate a known constraint, or have a known
+    cost worse than that of y*: what is known separates them already. Where shapes must not depend on values
     (:func:`~neuralilp.differences.sizes_are_free`), they stay, with ``is_usable`` False.
     """
 
@@ -150,7 +150,7 @@ def examine(program: IntegerProgram, negatives: Negatives) -> Examined:
 def _by_cost_and_bounds(program: IntegerProgram, negatives: Negatives) -> tuple[Tensor, Tensor]:
     """c·(z - y*) of all negatives in the order of ``flatten``, and which of them bounds and known cost let through."""
     solution, place, step, dense = negatives.solution, negatives.place, negatives.step, negatives.dense
-    cost = program.cost.expand(solution.shape)
+    cost = program.movable_cost.expand(solution.shape)
     down, up = program.bounds.lower - solution, program.bounds.upper - solution
     changes, oks = [], []
     if place.shape[-2]:
@@ -160,11 +160,11 @@ def _by_cost_and_bounds(program: IntegerProgram, negatives: Negatives) -> tuple[
             return values.gather(-1, at).unflatten(-1, (place.shape[-1], -1)).mT
 
         changes.append((gather(cost) * step).sum(-1).flatten())
-        outside = (step < gather(down)) | (step > gather(up))
+        outside = (step < gather(down)) | (step > gather(up)) | (step != step.round())
         oks.append(((outside.sum(-1) == 0) & (step.abs().sum(-1) > 0)).flatten())
     if dense.shape[-2] or not changes:
         changes.append((dense @ cost.unsqueeze(-1)).flatten())
-        outside = dense.clamp(down.unsqueeze(-2), up.unsqueeze(-2)) != dense
+        outside = dense.round().clamp(down.unsqueeze(-2), up.unsqueeze(-2)) != dense
         oks.append(((outside.sum(-1) == 0) & (dense.abs().sum(-1) > 0)).flatten())
     change, ok = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in (changes, oks))
     return change, ok if program.cost_is_learned else ok & (change <= 0)

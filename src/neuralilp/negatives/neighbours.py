@@ -35,9 +35,9 @@ class KHop(NegativeSampler):
     """
 
     def __init__(self, hops: int | tuple[int, ...], count: int | None = None) -> None:
-        hops = (hops,) if isinstance(hops, int) else tuple(hops)
-        if not hops or min(hops) < 1:
-            raise InputError(f"hops must be positive numbers, got {hops}")
+        hops = (hops,) if isinstance(hops, int | float) else tuple(hops)
+        if not hops or not all(isinstance(hop, int) and hop >= 1 for hop in hops):
+            raise InputError(f"hops must be positive integers, got {hops}")
         if count is not None and count < 1:
             raise InputError(f"count must be None or positive, got {count}")
         self.hops = hops
@@ -138,10 +138,9 @@ def _signs(value: Tensor, lower: Tensor, upper: Tensor, random: Tensor, inward: 
 
 
 def _permuted(batch: torch.Size, n: int, count: int, width: int, draw: Draw) -> Int[Tensor, "*batch width count"]:
-    """Places below n from random permutations laid end to end; one may be drawn twice in a column."""
-    rounds = -(-count * width // n)
-    order = draw(*batch, rounds, n).argsort(-1)
-    return order.flatten(-2)[..., : count * width].unflatten(-1, (width, count))
+    """Places below n, each row from random permutations of its own, so that one may be drawn twice in a column."""
+    order = draw(*batch, width, -(-count // n), n).argsort(-1)
+    return order.flatten(-2)[..., :count]
 
 
 def _distinct_places(

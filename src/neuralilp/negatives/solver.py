@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from neuralilp.errors import InputError
 from neuralilp.negatives.base import Draw, Negatives, NegativeSampler
 from neuralilp.program import IntegerProgram
 
@@ -19,10 +20,12 @@ class SolverNegatives(NegativeSampler):
     """
 
     def __init__(self, **options: Any) -> None:
+        if options.get("relax"):
+            raise InputError("relax must not be set: a negative is an integral point")
         self.options = options
 
     def sample(self, program: IntegerProgram, solution: Tensor, draw: Draw) -> Negatives:
-        from neuralilp.solving import solve
+        from neuralilp.solving import solve  # the core needs no solver until one is asked for
 
         z = solve(program.detach(), **self.options).z.expand(solution.shape)
         solved = ~z.isnan().any(-1, keepdim=True)
