@@ -130,10 +130,10 @@ def test_a_loss_that_is_not_finite_leaves_no_trace(bad: float) -> None:
     balancer, untouched = CoefficientOfVariation(), CoefficientOfVariation()
     losses = [[1.0, 2.0, 3.0], [0.5, 2.5, 3.0], [0.4, 1.0, 2.0]]
     for step, row in enumerate(losses):
-        balancer(torch.tensor(row))
-        untouched(torch.tensor(row))
+        balancer([*torch.tensor(row)])
+        untouched([*torch.tensor(row)])
         if step == 1:
-            balancer(torch.tensor([1.0, bad, 1.0]))
+            balancer([*torch.tensor([1.0, bad, 1.0])])
     for mine, other in zip(balancer.buffers(), untouched.buffers(), strict=True):
         torch.testing.assert_close(mine, other)
 
@@ -141,6 +141,6 @@ def test_a_loss_that_is_not_finite_leaves_no_trace(bad: float) -> None:
 def test_a_loss_after_a_vanishing_one_keeps_the_weights_finite() -> None:
     balancer = CoefficientOfVariation()
     for row in ([1e-42, 1.0, 1.0], [5.0, 1.0, 2.0], [5.0, 1.0, 1.0]):
-        balancer(torch.tensor(row))
+        balancer([*torch.tensor(row)])
     assert balancer.weights().isfinite().all()
     assert float(balancer.weights().sum()) == pytest.approx(1.0)
