@@ -107,9 +107,9 @@ def read_program(
     """Read a linear program, integer or not, from an ``.lp`` or ``.mps`` file.
 
     Inequalities come in a first block, equalities and ranged rows (with half the range as slack) in a second;
-    rows without bounds are left out. A maximisation becomes a minimisation, see :class:`ProgramNames`. Variables come in
-    the order in which the file first names them, which for an ``.lp`` file need not be that of the program exported:
-    go by the names.
+    rows without bounds are left out. A maximisation becomes a minimisation, see :class:`ProgramNames`. Variables come
+    in the order in which the file first names them, which for an ``.lp`` file need not be that of the program
+    exported: go by the names.
     """
     path = Path(path)
     suffix = _suffix(path)
