@@ -334,29 +334,38 @@ class IntegerProgram:
             raise ShapeError(f"solution must have the dtype of the program, {self.cost.dtype}, got {solution.dtype}")
         if self.is_integer is not None and not bool(self.is_integer.all()):
             raise InputError("the program must be all integer to learn from a solution: is_integer has a False")
-        integral = solution - solution.round() == 0  # False for NaN and infinity too
-        inside = self.bounds.contain(solution)
-        finite = self.cost.isfinite() | self.cost_is_learned
-        if not (integral & inside & finite).all():
-            if not finite.all():
-                raise InputError(f"cost must be finite: {_first(~finite, self.cost, name='c')}")
-            if not integral.all():
-                raise InputError(f"solution must be integral: {_first(~integral, solution)}")
+        if self.fits(solution):
+            return
+        integral, inside, finite = self._conditions(solution)
+        if not finite.all():
+            raise InputError(f"cost must be finite: {_first(~finite, self.cost, name='c')}")
+        if not integral.all():
+            raise InputError(f"solution must be integral: {_first(~integral, solution)}")
+        if not inside.all():
             raise InputError(
                 f"solution must lie within the bounds: {_first(~inside, solution)}, "
                 f"lower = {_first(~inside, self.bounds.lower.expand_as(inside), value_only=True)}, "
                 f"upper = {_first(~inside, self.bounds.upper.expand_as(inside), value_only=True)}"
             )
-        for i, block in enumerate(self.blocks):
-            if block.is_learned:
-                continue
-            violated = ~(block.room(solution) >= -TOLERANCE)
-            if bool(violated.any()):
-                *example, row = violated.nonzero()[0].tolist()
-                raise InputError(
-                    f"solution must satisfy the known constraints: {_example(example)} violates row {row} "
-                    f"of blocks[{i}]"
-                )
+        violated = {i: ~(b.room(solution) >= -TOLERANCE) for i, b in enumerate(self.blocks) if not b.is_learned}
+        i = next(i for i, rows in violated.items() if rows.any())
+        *example, row = violated[i].nonzero()[0].tolist()
+        raise InputError(
+            f"solution must satisfy the known constraints: {_example(example)} violates row {row} of blocks[{i}]"
+        )
+
+    def fits(self, solution: Float[Tensor, "*batch var"]) -> Bool[Tensor, ""]:
+        """The values that :meth:`check_solution` looks at, as one answer that stays on the device."""
+        integral, inside, finite = self._conditions(solution)
+        good = (integral & inside & finite).all()
+        for block in self.known:
+            good = good & (block.room(solution) >= -TOLERANCE).all()
+        return good
+
+    def _conditions(self, solution: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Elementwise: integral (False for NaN and infinity too), within the bounds, and of finite known cost."""
+        integral = solution - solution.round() == 0
+        return integral, self.bounds.contain(solution), self.cost.isfinite() | self.cost_is_learned
 
 
 def _align(tensor: Tensor, own: int, z: Tensor, batch_shape: torch.Size) -> Tensor:

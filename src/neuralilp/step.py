@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from neuralilp.loss import ILPLoss, rate_of
 from neuralilp.model import NeuralILP
 from neuralilp.negatives.base import Draw, NegativeSampler
-from neuralilp.program import TOLERANCE, IntegerProgram
 from neuralilp.separation import COMPILE_ERRORS, compiler_is_present
 from neuralilp.terms import LossTerms
 
@@ -112,7 +111,7 @@ def whole_step(
     program = step.model(x)
     with torch.no_grad():
         negatives = step.sampler.sample(program, solution, Draw(solution, numbers=numbers))
-        is_good = _is_good(program, solution)
+        is_good = program.fits(solution)
     terms = step.loss.terms(program, solution, negatives, rate, positive_margin, negative_margin)
     return step.balancer(terms), terms, is_good
 
@@ -125,12 +124,3 @@ def compile_whole_step() -> Callable[..., Any]:
     """:func:`whole_step` compiled as a function of its own: PyTorch limits how many versions one function has."""
     own = types.FunctionType(whole_step.__code__.replace(), whole_step.__globals__, whole_step.__name__)
     return torch.compile(own, dynamic=False, fullgraph=True)
-
-
-def _is_good(program: IntegerProgram, solution: Tensor) -> Tensor:
-    """``program.check_solution`` as one number."""
-    finite = program.cost.isfinite() | program.cost_is_learned
-    good = ((solution - solution.round() == 0) & program.bounds.contain(solution) & finite).all()
-    for block in program.known:
-        good = good & (block.room(solution) >= -TOLERANCE).all()
-    return good
