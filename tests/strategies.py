@@ -9,8 +9,9 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.negatives import BatchNegatives, KHop, Negatives, OneHop, ProjectAndSample, Union
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 ROWS = ("inequalities", "equalities", "mixed", "network", "restarts", "none")
 BOXES = ("binary", "general", "unbounded")

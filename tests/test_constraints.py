@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.constraints import Box, KnownConstraints, LearnableConstraints, NetworkConstraints
 from neuralilp.errors import InputError, ShapeError
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 FREE = Bounds(torch.full((2,), -math.inf), torch.full((2,), math.inf))
 

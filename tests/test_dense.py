@@ -9,9 +9,10 @@ import pytest
 import torch
 from strategies import BOXES, random_case
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.dense import assignment, dense_rows, dense_terms
 from neuralilp.negatives import OneHop
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.1, 0.0])

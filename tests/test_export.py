@@ -9,9 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import FileFormatError, InputError, ShapeError
 from neuralilp.export import export, read_program, safe_names
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 from neuralilp.solving import Status, available_backends, solve
 
 INF = float("inf")

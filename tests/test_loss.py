@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from strategies import BOXES, Case, Numbers, numbers, random_case
 from torch import Tensor
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.constraints import Box, LearnableConstraints
 from neuralilp.costs import KnownCost
 from neuralilp.dense import assignment, dense_mask, dense_rows, dense_terms
@@ -23,7 +24,7 @@ from neuralilp.errors import InputError, ShapeError
 from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
 from neuralilp.negatives import BatchNegatives, KHop, Negatives, OneHop
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 from neuralilp.separation import compiler_is_present
 from neuralilp.terms import LossTerms
 

@@ -7,9 +7,10 @@ import math
 import pytest
 import torch
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import InputError, ShapeError
 from neuralilp.metrics import cost_gap, feasibility, variable_accuracy, vector_accuracy
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 NAN = float("nan")
 TARGET = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])

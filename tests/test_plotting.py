@@ -11,10 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import InputError, ShapeError
 from neuralilp.negatives import Negatives, OneHop
 from neuralilp.plotting import plot_program
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 
 def triangle(offset: float = 2.5) -> IntegerProgram:

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from strategies import Numbers, numbers, random_case
 from torch import Tensor
 
+from neuralilp.blocks import Bounds, ConstraintBlock, row_norm
 from neuralilp.errors import InputError, NeuralILPError, ShapeError
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram, row_norm
+from neuralilp.program import IntegerProgram
 
 INF = math.inf
 
@@ -112,15 +113,6 @@ def test_scaling_rows_leaves_distances(drawn: Numbers) -> None:
 def _scaled(block: ConstraintBlock, factor: float) -> ConstraintBlock:
     slack = None if block.slack is None else block.slack * factor
     return dataclasses.replace(block, a=block.a * factor, b=block.b * factor, slack=slack)
-
-
-def test_unit_blocks() -> None:
-    block = golden().blocks[1]
-    unit = block.unit()
-    assert (unit.a.tolist(), unit.b.tolist(), unit.slack.tolist()) == ([[1, 0]], [-3.5], [0.5])
-    assert unit.unit() is unit
-    assert not unit.is_learned
-    assert golden().blocks[0].unit().is_learned
 
 
 def test_static_rows_are_held_once() -> None:
@@ -242,67 +234,10 @@ def test_bounds_that_are_infinite_in_some_examples() -> None:
     assert program.is_feasible(z).tolist() == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("lower", "upper", "is_binary"),
-    [
-        ([0, 0], [1, 1], True),
-        ([0, 3], [1, 4], True),
-        ([-0.5, 0], [1.5, 1], True),
-        ([-0.5, 0], [1, 1], False),  # not symmetric: distances from the bounds differ between 0 and 1
-        ([0, 0], [1, 2], False),
-        ([0, 0], [1, 0], False),
-        ([0, 0], [1, INF], False),
-        ([-INF, 0], [INF, 1], False),
-    ],
-)
-def test_binary_bounds(lower: list[float], upper: list[float], is_binary: bool) -> None:
-    bounds = Bounds(floats(*lower), floats(*upper))
-    assert bounds.is_binary is is_binary
-    assert bounds.is_finite is all(math.isfinite(value) for value in (*lower, *upper))
-    assert bounds.contain(floats(*lower)).all()
-    assert not bounds.contain(floats(*upper) + 1)[0] or upper[0] == INF
-    assert not bounds.contain(torch.full((2,), math.nan)).any()
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper", "where"),
-    [([0, 2], [1, 1], 1), ([0.2, 0], [0.8, 1], 0), ([math.nan, 0], [1, 1], 0), ([0, 0], [1, math.nan], 1)],
-    ids=["lower above upper", "no integer between", "NaN lower", "NaN upper"],
-)
-def test_bad_bounds(lower: list[float], upper: list[float], where: int) -> None:
-    with pytest.raises(InputError, match=rf"lower must not be above upper, .*at \[{where}\] lower = .*, upper = "):
-        Bounds(floats(*lower), floats(*upper))
-
-
-@pytest.mark.parametrize(("lower", "upper"), [(INF, INF), (-INF, -INF)])
-def test_bounds_at_infinity_leave_no_integer(lower: float, upper: float) -> None:
-    with pytest.raises(InputError, match="lower"):
-        Bounds(floats(lower), floats(upper))
-
-
 @pytest.mark.wrong_types
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Bounds(torch.zeros(2), torch.ones(3)), r"lower and upper must have one shape .* \(2,\) and \(3,\)"),
-        (lambda: Bounds(torch.tensor(0.0), torch.tensor(1.0)), "lower and upper must have one shape"),
-        (lambda: Bounds(torch.zeros(2), torch.ones(2).double()), "lower and upper must be floats of one dtype"),
-        (lambda: Bounds(torch.zeros(2).long(), torch.ones(2).long()), "lower and upper must be floats of one dtype"),
-        (lambda: ConstraintBlock(torch.ones(3), torch.ones(1)), r"a must be `\*batch constr var`, got shape \(3,\)"),
-        (lambda: ConstraintBlock(torch.ones(2, 3), torch.ones(3)), "b must have one entry for each of the 2 rows of a"),
-        (lambda: ConstraintBlock(torch.ones(2, 3), torch.tensor(1.0)), "b must have one entry for each"),
-        (
-            lambda: ConstraintBlock(torch.ones(2, 3), torch.ones(2), torch.ones(1)),
-            "slack must have one entry for each of the 2 rows of a",
-        ),
-        (
-            lambda: ConstraintBlock(torch.ones(2, 3), torch.ones(2).double()),
-            "b must have the dtype of a, torch.float32",
-        ),
-        (
-            lambda: ConstraintBlock(torch.ones(2, 3), torch.ones(2), torch.ones(2).half()),
-            "slack must have the dtype of a, torch.float32, got torch.float16",
-        ),
         (lambda: IntegerProgram(torch.tensor(1.0), unit_box(1)), "cost must be .* with at least one variable"),
         (lambda: IntegerProgram(torch.ones(0), Bounds(torch.ones(0), torch.ones(0))), "cost must be .* at least one"),
         (lambda: IntegerProgram(torch.ones(3), unit_box(2)), "bounds.lower must have 3 variables as cost has"),

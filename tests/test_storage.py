@@ -12,11 +12,12 @@ import torch
 import yaml
 from torch import Tensor, nn
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.constraints import Box, KnownConstraints, LearnableConstraints, NetworkConstraints
 from neuralilp.costs import KnownCost, LearnableCost, NetworkCost
 from neuralilp.errors import FileFormatError, InputError
 from neuralilp.model import NeuralILP
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 from neuralilp.solving import solve
 from neuralilp.storage import load, save
 

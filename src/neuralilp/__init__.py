@@ -6,6 +6,8 @@ from neuralilp.annealing import MilestoneTemperature as MilestoneTemperature
 from neuralilp.annealing import PlateauTemperature as PlateauTemperature
 from neuralilp.balancing import CoefficientOfVariation as CoefficientOfVariation
 from neuralilp.balancing import FixedWeights as FixedWeights
+from neuralilp.blocks import Bounds as Bounds
+from neuralilp.blocks import ConstraintBlock as ConstraintBlock
 from neuralilp.constraints import Box as Box
 from neuralilp.constraints import KnownConstraints as KnownConstraints
 from neuralilp.constraints import LearnableConstraints as LearnableConstraints
@@ -39,8 +41,6 @@ from neuralilp.negatives import SolverNegatives as SolverNegatives
 from neuralilp.negatives import Union as Union
 from neuralilp.negatives import admissible as admissible
 from neuralilp.plotting import plot_program as plot_program
-from neuralilp.program import Bounds as Bounds
-from neuralilp.program import ConstraintBlock as ConstraintBlock
 from neuralilp.program import IntegerProgram as IntegerProgram
 from neuralilp.solving import CutPool as CutPool
 from neuralilp.solving import Solution as Solution

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from neuralilp.blocks import Bounds, ConstraintBlock, row_norm
 from neuralilp.errors import InputError, ShapeError
-from neuralilp.program import Bounds, ConstraintBlock, row_norm
 
 Start = Literal["uniform", "gaussian"]
 

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from neuralilp.program import FAR, TOLERANCE, IntegerProgram
+from neuralilp.blocks import FAR, TOLERANCE
+from neuralilp.program import IntegerProgram
 from neuralilp.terms import LossTerms
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.constraints import Box, KnownConstraints, LearnableConstraints, NetworkConstraints
 from neuralilp.costs import KnownCost, LearnableCost, NetworkCost
 from neuralilp.errors import InputError
 from neuralilp.model import NeuralILP
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 Facts = dict[str, Any]
 """Strings, numbers, and lists and dictionaries of them."""

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import FileFormatError, InputError, ShapeError
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 from neuralilp.solving.highs import HighsBackend
 
 SUFFIXES = (".lp", ".mps")

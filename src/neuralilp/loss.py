@@ -9,9 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from neuralilp.blocks import row_norm
 from neuralilp.errors import InputError
 from neuralilp.negatives.base import Examined, Negatives, examine
-from neuralilp.program import IntegerProgram, row_norm
+from neuralilp.program import IntegerProgram
 from neuralilp.rows import UnitRows
 from neuralilp.separation import KnownRows, NegativeTerm, compiler_is_present
 from neuralilp.terms import LossTerms

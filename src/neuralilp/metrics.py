@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from neuralilp.blocks import TOLERANCE
 from neuralilp.errors import InputError, ShapeError
-from neuralilp.program import TOLERANCE, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 
 def vector_accuracy(z: Float[Tensor, "*batch var"], target: Float[Tensor, "*batch var"]) -> float:

@@ -13,9 +13,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from neuralilp.blocks import ConstraintBlock
 from neuralilp.errors import InputError, ShapeError
 from neuralilp.negatives import Negatives, admissible
-from neuralilp.program import ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from neuralilp.blocks import ConstraintBlock, broadcast
 from neuralilp.differences import Differences, Table
-from neuralilp.program import ConstraintBlock, broadcast
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

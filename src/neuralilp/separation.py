@@ -22,8 +22,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from neuralilp.blocks import FAR
 from neuralilp.differences import Differences
-from neuralilp.program import FAR
 from neuralilp.rows import UnitRows
 
 SLAB = 2**20

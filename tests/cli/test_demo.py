@@ -14,10 +14,10 @@ import torch
 from processes import heed_interrupts
 from typer.testing import CliRunner
 
+from neuralilp.blocks import ConstraintBlock
 from neuralilp.cli import app, tour
 from neuralilp.export import read_program
 from neuralilp.model import NeuralILP
-from neuralilp.program import ConstraintBlock
 from neuralilp.storage import load
 
 

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from strategies import BOXES, Numbers, numbers, random_case
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.dense import dense_mask
 from neuralilp.errors import InputError, ShapeError
 from neuralilp.negatives import (
@@ -25,7 +26,7 @@ from neuralilp.negatives import (
     Union,
     admissible,
 )
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 SAMPLERS: dict[str, NegativeSampler] = {
     "one hop": OneHop(),

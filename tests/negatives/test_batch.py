@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from neuralilp.blocks import Bounds
 from neuralilp.negatives import BatchNegatives, admissible
-from neuralilp.program import Bounds, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 
 def program(n: int) -> IntegerProgram:

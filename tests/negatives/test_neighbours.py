@@ -11,9 +11,10 @@ import torch
 from strategies import bounds_of, random_case, solutions_in
 from torch import Tensor
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import InputError
 from neuralilp.negatives import ImprovingNeighbours, KHop, Negatives, OneHop, admissible
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 SIZES = (2, 5, 24, 25, 40)
 """On both sides of the number of variables from which on negatives are sparse."""

@@ -9,8 +9,9 @@ import torch
 from strategies import random_case
 from torch import Tensor
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.negatives import ProjectAndSample, admissible
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 SAMPLES = 20_000
 DEVIATIONS = 5

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import InputError
 from neuralilp.negatives import SolverNegatives, admissible
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 
 def test_the_optimum_is_the_negative() -> None:

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import BackendMissingError, InputError, LicenceError
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 from neuralilp.solving import BACKENDS, CutPool, Status, available_backends, solve
 from neuralilp.solving.instance import InstanceBatch
 from neuralilp.solving.single import Settings, solve_instance

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import InputError
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 from neuralilp.solving import Status, available_backends, solve
 from neuralilp.solving.cpsat import _exponent_of_integrality, _scaled
 

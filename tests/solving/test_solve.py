@@ -14,8 +14,9 @@ import pytest
 import torch
 from processes import heed_interrupts
 
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import InputError, ShapeError
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 from neuralilp.solving import Backend, CutPool, HighsBackend, Instance, Model, RawResult, Rows, Status, solve
 from neuralilp.solving.instance import InstanceBatch
 
@@ -271,7 +272,8 @@ def test_ctrl_c_stops_the_solvers(workers: int) -> None:
     """A market-split problem that would run for hours; the child must end with KeyboardInterrupt."""
     script = f"""
     import torch
-    from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+    from neuralilp.blocks import Bounds, ConstraintBlock
+    from neuralilp.program import IntegerProgram
     from neuralilp.solving import solve
     a = torch.randint(0, 100, (6, 50), generator=torch.Generator().manual_seed(0)).float()
     rows = ConstraintBlock(a, -(a.sum(-1) / 2).floor(), slack=torch.zeros(6))

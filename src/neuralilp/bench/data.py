@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from neuralilp.blocks import Bounds
 from neuralilp.errors import InputError
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 from neuralilp.solving import solve
+from neuralilp.tasks.random_constraints.generate import random_costs, random_rows
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 
@@ -42,13 +44,7 @@ def random_constraints_batch(
     batch: int, generator: torch.Generator, num_variables: int = 16, num_constraints: int = 8
 ) -> tuple[Tensor, Tensor]:
     """Costs and solutions of one random program over [-5, 5]^n, by the recipe of Paulus et al. 2021."""
-    shape = (num_constraints, num_variables)
-    a = torch.nn.functional.normalize(torch.rand(shape, generator=generator) - 0.5)
-    origin = 5 * torch.rand(shape, generator=generator) - 2.5
-    b = 0.2 - (a * origin).sum(-1)
-    corner = 10 * torch.randint(2, (num_variables,), generator=generator).float() - 5
-    sign = torch.where(a @ corner + b >= 0, 1.0, -1.0)
-    cost = 2 * torch.rand(batch, num_variables, generator=generator) - 1
     bounds = Bounds(torch.full((num_variables,), -5.0), torch.full((num_variables,), 5.0))
-    rows = ConstraintBlock(a * sign.unsqueeze(-1), b * sign)
+    rows = random_rows(bounds, num_constraints, generator)
+    cost = random_costs(batch, num_variables, generator)
     return cost, solve(IntegerProgram(cost, bounds, (rows,))).z

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from neuralilp.annealing import PlateauTemperature
 from neuralilp.balancing import CoefficientOfVariation
+from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.constraints import Box, LearnableConstraints
 from neuralilp.costs import KnownCost
 from neuralilp.loss import ILPLoss
 from neuralilp.metrics import vector_accuracy
 from neuralilp.model import NeuralILP
 from neuralilp.negatives import KHop, Negatives, OneHop, ProjectAndSample, Union
-from neuralilp.program import Bounds, ConstraintBlock, IntegerProgram
+from neuralilp.program import IntegerProgram
 from neuralilp.solving import solve
 
 LOWER, UPPER = -5, 5

@@ -11,9 +11,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from neuralilp.blocks import TOLERANCE, broadcasts
 from neuralilp.differences import Differences, sizes_are_free
 from neuralilp.errors import InputError, ShapeError
-from neuralilp.program import TOLERANCE, IntegerProgram, broadcasts
+from neuralilp.program import IntegerProgram
 from neuralilp.rows import UnitRows
 
 FEW_VARIABLES = 24

@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from neuralilp.blocks import Bounds
 from neuralilp.errors import InputError
 from neuralilp.negatives.base import FEW_VARIABLES, Draw, Negatives, NegativeSampler, admissible
-from neuralilp.program import Bounds, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 
 class OneHop(NegativeSampler):

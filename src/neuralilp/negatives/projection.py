@@ -7,9 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from neuralilp.blocks import Bounds
 from neuralilp.differences import sizes_are_free
 from neuralilp.negatives.base import Draw, Negatives, NegativeSampler
-from neuralilp.program import Bounds, IntegerProgram
+from neuralilp.program import IntegerProgram
 
 
 class ProjectAndSample(NegativeSampler):

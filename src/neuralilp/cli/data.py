@@ -1,0 +1,119 @@
+"""``neuralilp data``: fetch or generate the data of a task."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from neuralilp.tasks.random_constraints.data import Dataset
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def data() -> None:
+    """Fetch, convert or generate the data of a task, into the data folder. Existing files are never replaced."""
+
+
+@app.command("random-constraints")
+def random_constraints(
+    domain: Annotated[
+        str, typer.Option(help="binary ([0, 1]), dense ([-5, 5]), or a name of yours with --lower and --upper.")
+    ] = "dense",
+    constraints: Annotated[int, typer.Option(help="True constraints.", min=1)] = 8,
+    dataset: Annotated[int, typer.Option(help="Number of the dataset; it names the file.", min=0)] = 0,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--data", help="Data folder.", show_default="variable NEURALILP_DATA, else the cache folder"),
+    ] = None,
+    convert: Annotated[
+        Path | None, typer.Option(help="A published dataset.p to convert, instead of generating a new dataset.")
+    ] = None,
+    lower: Annotated[
+        float | None, typer.Option(help="Lower bound of every variable.", show_default="the domain's")
+    ] = None,
+    upper: Annotated[
+        float | None, typer.Option(help="Upper bound of every variable.", show_default="the domain's")
+    ] = None,
+    variables: Annotated[int | None, typer.Option(help="Variables.", min=1, show_default="16")] = None,
+    train: Annotated[
+        int | None, typer.Option(help="Examples for training and validation.", min=1, show_default="1600")
+    ] = None,
+    test: Annotated[int | None, typer.Option(help="Examples for the test.", min=1, show_default="1000")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed.", show_default="the number of the dataset")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds for each solve, after which another cost is drawn.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Solves at once; -1 for one a core.", show_default="1")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
+) -> None:
+    """A dataset of costs and optimal solutions over one random program: new by the published recipe, or converted."""
+    from neuralilp.tasks.data import data_folder
+    from neuralilp.tasks.random_constraints import data as files
+    from neuralilp.tasks.random_constraints.generate import generate
+
+    began = time.perf_counter()
+    name = f"{domain}/{constraints}/{dataset}"
+    sizes = {"num_variables": variables, "num_train": train, "num_test": test}
+    options: dict[str, Any] = {**sizes, "time_limit": time_limit, "workers": workers, "seed": seed}
+    options = {option: value for option, value in options.items() if value is not None}
+    if convert is None:
+        options |= {"seed": options.get("seed", dataset), **_box(domain, lower, upper)}
+    elif options or lower is not None or upper is not None:
+        raise typer.BadParameter(
+            "a converted dataset has its own sizes and bounds: give only --domain, --constraints, --dataset and --data",
+            param_hint="--convert",
+        )
+    path = files.dataset_path(data_folder(folder, create=True), domain, constraints, dataset)
+    files.check_new(path)
+    if convert is None:
+        made = generate(name, num_constraints=constraints, progress=True, **options)
+    else:
+        made = _converted(convert, name, domain, constraints)
+    files.save_npz(made, path)
+    num_test = len(made.cost) - made.num_train
+    if as_json:
+        facts = {
+            "file": str(path),
+            "name": name,
+            "fingerprint": made.fingerprint,
+            "variables": made.num_variables,
+            "constraints": constraints,
+            "train": made.num_train,
+            "test": num_test,
+            "has_truth": made.true_a is not None,
+            "seed": options.get("seed"),
+            "seconds": round(time.perf_counter() - began, 3),
+        }
+        typer.echo(json.dumps(facts))
+        return
+    truth = "" if made.true_a is not None else ", true constraints not recognised"
+    typer.echo(f"{path}: {made.num_train} + {num_test} examples{truth}")
+
+
+def _box(domain: str, lower: float | None, upper: float | None) -> dict[str, float]:
+    from neuralilp.tasks.random_constraints.data import BOXES
+
+    if domain in BOXES:
+        if lower is not None or upper is not None:
+            raise typer.BadParameter(f"{domain} has bounds of its own: give another --domain", param_hint="--lower")
+        lower, upper = BOXES[domain]
+    if lower is None or upper is None:
+        raise typer.BadParameter(
+            f"{domain} is neither {' nor '.join(BOXES)}: give --lower and --upper too", param_hint="--domain"
+        )
+    return {"lower": lower, "upper": upper}
+
+
+def _converted(source: Path, name: str, domain: str, constraints: int) -> Dataset:
+    from neuralilp.tasks.random_constraints.data import BOXES, check_setting
+    from neuralilp.tasks.random_constraints.pickles import load_pickle
+
+    dataset = load_pickle(source, name=name, box=BOXES.get(domain))
+    check_setting(dataset, source, domain, constraints)
+    return dataset

@@ -1,0 +1,1 @@
+"""The tasks of the paper: their data, settings and tables, one folder each."""
