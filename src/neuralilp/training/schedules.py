@@ -1,0 +1,30 @@
+"""Learning-rate schedules, stepped after every step of the optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CyclicLR
+
+from neuralilp.errors import InputError
+
+
+def triangular(optimiser: Optimizer, peak: float | Sequence[float] | None = None, half_cycle: int = 1500) -> CyclicLR:
+    """The paper's schedule: from 0 up to ``peak`` in ``half_cycle`` steps, down to 0 in as many, and so on.
+
+    ``peak`` is one number for all parameter groups, one for each, or None for the learning rate that each group has.
+    Validation should fall on the end of a cycle, where the rate is near zero: weights from the middle are worse.
+    """
+    groups = len(optimiser.param_groups)
+    if peak is None:
+        peaks = [float(group["lr"]) for group in optimiser.param_groups]
+    elif isinstance(peak, Sequence):
+        peaks = list(peak)
+    else:
+        peaks = [float(peak)] * groups
+    if len(peaks) != groups or not all(p > 0 for p in peaks):
+        raise InputError(f"peak must be above 0 for each of the {groups} parameter groups, got {peaks}")
+    if half_cycle < 1:
+        raise InputError(f"half_cycle must be at least 1 step, got {half_cycle}")
+    return CyclicLR(optimiser, [0.0] * groups, peaks, step_size_up=half_cycle, cycle_momentum=False)

@@ -1,0 +1,44 @@
+"""The triangular learning rate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from neuralilp import InputError
+from neuralilp.training import triangular
+
+
+def optimiser(*rates: float) -> torch.optim.Optimizer:
+    groups: list[dict[str, Any]] = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": rate} for rate in rates]
+    return torch.optim.AdamW(groups)
+
+
+@pytest.mark.parametrize(
+    ("rates", "peak", "peaks"),
+    [
+        ((0.1,), 0.4, [0.4]),
+        ((0.1, 0.2), 0.4, [0.4, 0.4]),
+        ((0.1, 0.2), [0.4, 1.0], [0.4, 1.0]),
+        ((0.1, 2.0), None, [0.1, 2.0]),
+    ],
+)
+def test_up_and_down_from_zero_for_every_group(rates: tuple[float, ...], peak: Any, peaks: list[float]) -> None:
+    adam = optimiser(*rates)
+    rate = triangular(adam, peak, 4)
+    shares = [0, 0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25, 0, 0.25]
+    for share in shares:
+        assert [group["lr"] for group in adam.param_groups] == pytest.approx([share * p for p in peaks])
+        adam.step()
+        rate.step()
+    assert adam.param_groups[0]["betas"] == (0.9, 0.999)
+
+
+def test_unusable_arguments() -> None:
+    for peak in (0.0, [0.1], [0.1, -1.0]):
+        with pytest.raises(InputError, match="peak must be above 0 for each of the 2 parameter groups"):
+            triangular(optimiser(0.1, 0.1), peak, 4)
+    with pytest.raises(InputError, match="half_cycle must be at least 1 step, got 0"):
+        triangular(optimiser(0.1), 0.1, 0)
