@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench experiments-random clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("neuralilp needs Python 3.11 or newer; run: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
@@ -30,6 +30,24 @@ bench: $(READY)
 	$(BIN)/neuralilp bench step --task sudoku --size 4
 	$(BIN)/neuralilp bench step --task sudoku --size 6
 	$(BIN)/neuralilp bench step --task sudoku --size 9
+
+# The table of random constraints: every run that has no record yet, two at once with one thread each. Stop it at any
+# time; called again it goes on where it was. The data folder is taken from NEURALILP_DATA.
+RANDOM = results/random-constraints
+SETTINGS = $(foreach domain,binary dense,$(foreach constraints,1 2 4 8,$(domain)/$(constraints)))
+ours = $(foreach setting,$(SETTINGS),$(foreach dataset,0 1 2 3 4,$(RANDOM)/$(1)/$(setting)/$(dataset)/record.json))
+rival = $(foreach setting,$(SETTINGS),$(foreach dataset,0 1,$(RANDOM)/$(1)/$(setting)/$(dataset)/record.json))
+part = $(word $(1),$(subst /, ,$*))
+
+experiments-random: $(READY)
+	OMP_NUM_THREADS=1 $(MAKE) --jobs 2 --keep-going $(call ours,ilploss-plus) $(call ours,ilploss) \
+		$(call rival,comboptnet) $(call rival,solver-negatives)
+	$(BIN)/neuralilp table random-constraints $(RANDOM)
+
+$(RANDOM)/%/record.json:
+	$(BIN)/neuralilp train random-constraints --method $(call part,1) --domain $(call part,2) \
+		--constraints $(call part,3) --dataset $(call part,4) --time-limit 300 --resume --out runs/random-constraints/$*
+	mkdir -p $(@D) && cp runs/random-constraints/$*/record.json $@
 
 clean:
 	rm -rf .venv demo build src/neuralilp.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
