@@ -49,6 +49,15 @@ def test_extending_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert set(points.unique().tolist()) == {0, 1}
 
 
+def test_training_guide_learns_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = run_snippets(ROOT / "docs" / "training.md")
+    assert names["outcome"].best >= 0.95
+    assert (tmp_path / "runs" / "at-most-three" / "curves.png").exists()
+    assert names["state"].a.shape[:2] == (1, 1)
+    assert ni.vector_accuracy(names["answer"].z, names["solutions"][1000:]) == 1
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8"))

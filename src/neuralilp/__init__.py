@@ -21,6 +21,7 @@ from neuralilp.errors import InputError as InputError
 from neuralilp.errors import LicenceError as LicenceError
 from neuralilp.errors import NeuralILPError as NeuralILPError
 from neuralilp.errors import ShapeError as ShapeError
+from neuralilp.evidence import valid_cuts as valid_cuts
 from neuralilp.export import export as export
 from neuralilp.export import read_program as read_program
 from neuralilp.loss import ILPLoss as ILPLoss
@@ -41,6 +42,8 @@ from neuralilp.negatives import SolverNegatives as SolverNegatives
 from neuralilp.negatives import Union as Union
 from neuralilp.negatives import admissible as admissible
 from neuralilp.plotting import plot_program as plot_program
+from neuralilp.polishing import Polishing as Polishing
+from neuralilp.polishing import polish as polish
 from neuralilp.program import IntegerProgram as IntegerProgram
 from neuralilp.solving import CutPool as CutPool
 from neuralilp.solving import Solution as Solution
@@ -51,5 +54,6 @@ from neuralilp.step import LossStep as LossStep
 from neuralilp.storage import load as load
 from neuralilp.storage import save as save
 from neuralilp.terms import LossTerms as LossTerms
+from neuralilp.warmstart import fit_optimality_conditions as fit_optimality_conditions
 
 __version__ = _version("neuralilp")
