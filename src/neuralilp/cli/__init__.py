@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from neuralilp.cli import bench, data, demo, table
+from neuralilp.cli import bench, data, demo, table, train
 from neuralilp.errors import NeuralILPError
 
 
@@ -36,3 +36,4 @@ app.command("demo")(demo.run)
 app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")
 app.add_typer(table.app, name="table")
+app.add_typer(train.app, name="train")

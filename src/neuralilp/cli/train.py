@@ -1,0 +1,136 @@
+"""``neuralilp train``: one run of a task of the paper, into a run folder."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True)
+
+# Options that every task has.
+Seed = Annotated[int, typer.Option(help="Seed of the start and of all samples.")]
+TimeLimit = Annotated[
+    float | None, typer.Option(help="Seconds for training, validations included; the test comes after.", min=0)
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Run folder.", show_default="below runs, by task, method, setting and seed")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", help="Data folder.", show_default="variable NEURALILP_DATA, else the cache folder"),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on with the run in the folder; begin where there is none.", show_default="off"),
+]
+Threads = Annotated[int, typer.Option(help="Threads that PyTorch may use.", min=1)]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the record as one JSON object, the last line.", show_default="off")
+]
+
+
+class Method(enum.StrEnum):
+    ILPLOSS = "ilploss"
+    ILPLOSS_PLUS = "ilploss-plus"
+    COMBOPTNET = "comboptnet"
+    SOLVER_NEGATIVES = "solver-negatives"
+
+
+@app.callback()
+def train() -> None:
+    """Train and test on a task of the paper. A run can be stopped at any time, and goes on with --resume."""
+
+
+@app.command("random-constraints")
+def random_constraints(
+    domain: Annotated[str, typer.Option(help="binary, dense, or a domain of yours (see neuralilp data).")] = "dense",
+    constraints: Annotated[int, typer.Option(help="True constraints of the dataset.", min=1)] = 8,
+    dataset: Annotated[int, typer.Option(help="Number of the dataset.", min=0)] = 0,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="ilploss: the paper's; ilploss-plus: ours, which starts from the optimality conditions; comboptnet: "
+            "the solver as a layer; solver-negatives: ilploss with the solver's answers as further negatives."
+        ),
+    ] = Method.ILPLOSS,
+    rows: Annotated[
+        int | None, typer.Option(help="Constraints to learn.", min=1, show_default="twice the true ones")
+    ] = None,
+    seed: Seed = 0,
+    time_limit: TimeLimit = 420.0,
+    out: Out = None,
+    data: Data = None,
+    resume: Resume = False,
+    threads: Threads = 1,
+    compile: Annotated[
+        bool | None,
+        typer.Option(
+            "--compile/--no-compile",
+            help="Use torch.compile, for ilploss alone.",
+            show_default="where a C++ compiler is found",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn the constraints behind random costs and their optimal solutions (Section 4.2 of the paper)."""
+    import torch
+
+    from neuralilp.tasks.data import data_folder
+    from neuralilp.tasks.random_constraints.data import load
+    from neuralilp.tasks.random_constraints.methods import run
+    from neuralilp.tasks.random_constraints.table import TASK
+    from neuralilp.training import progress
+
+    torch.set_num_threads(threads)
+    folder = out or _folder(TASK, method.value, domain, constraints, dataset, seed=seed)
+    loaded = load(data_folder(data), domain, constraints, dataset)
+    with disk_errors_told(folder):
+        record = run(
+            loaded,
+            method.value,
+            setting={"domain": domain, "constraints": constraints, "dataset": dataset},
+            num_constraints=rows or 2 * constraints,
+            out=folder,
+            seed=seed,
+            time_limit=time_limit,
+            compile=compile,
+            resume=resume,
+            report=progress(),
+        )
+    finish(record, folder, as_json)
+
+
+@contextlib.contextmanager
+def disk_errors_told(folder: Path) -> Iterator[None]:
+    """A folder that cannot be made or written to ends the command with a message, as other errors do."""
+    try:
+        yield
+    except OSError as error:
+        typer.echo(f"error: the run in {folder} cannot go on: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def finish(record: dict[str, Any] | None, folder: Path, as_json: bool) -> None:
+    """Say what came of a run; an interrupted one ends the command with 130, as Ctrl-C does."""
+    if record is None:
+        typer.echo(f"interrupted; the same command goes on with --resume --out {shlex.quote(str(folder))}", err=True)
+        raise typer.Exit(130)
+    figures = ", ".join(f"{name.replace('_', ' ')} {value:.1%}" for name, value in record["test"].items())
+    typer.echo(f"test: {figures}; {record['train_seconds']:.0f} s of training up to the best validation")
+    if "test_without_cuts" in record:
+        typer.echo(f"without cuts: vector accuracy {record['test_without_cuts']['vector_accuracy']:.1%}")
+    typer.echo(f"written: {folder}")
+    if as_json:
+        typer.echo(json.dumps(record))
+
+
+def _folder(task: str, *parts: object, seed: int) -> Path:
+    path = Path("runs", task, *(str(part) for part in parts))
+    return path if seed == 0 else path.with_name(f"{path.name}-seed{seed}")

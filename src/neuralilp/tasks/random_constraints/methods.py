@@ -1,0 +1,219 @@
+"""The methods that are compared on random constraints, with their settings, and one run of any of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
+from neuralilp.balancing import CoefficientOfVariation
+from neuralilp.baselines import CombOptNetStep
+from neuralilp.errors import InputError
+from neuralilp.evidence import valid_cuts
+from neuralilp.loss import ILPLoss
+from neuralilp.model import NeuralILP
+from neuralilp.negatives import KHop, OneHop, ProjectAndSample, SolverNegatives, Union
+from neuralilp.separation import compiler_is_present
+from neuralilp.step import LossStep
+from neuralilp.storage import save
+from neuralilp.tasks.random_constraints.data import Dataset, Examples, Split
+from neuralilp.tasks.random_constraints.job import (
+    TEST_SOLVE_SECONDS,
+    VALIDATION_SOLVE_SECONDS,
+    Job,
+    answers,
+    new_model,
+    summary,
+    with_cuts,
+)
+from neuralilp.tasks.random_constraints.plus import learn_plus
+from neuralilp.tasks.random_constraints.table import TASK
+from neuralilp.training import Outcome, Report, RunFolder, Schedule, make_record, train, triangular
+from neuralilp.training.interrupts import Interrupts
+
+PLUS = "ilploss-plus"
+METHODS = {
+    "ilploss": "the paper's method with the paper's settings",
+    PLUS: "start from the optimality conditions, polish on nearest improving points, cut at inference",
+    "comboptnet": "the solver as a layer (Paulus et al. 2021)",
+    "solver-negatives": "the paper's method with the solver's answers as further negatives",
+}
+
+SAMPLERS = (OneHop(), KHop((2, 3, 4), count=16), ProjectAndSample())
+"""Of the paper, for this task."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a method that trains step by step does so."""
+
+    step: nn.Module
+    optimiser: Callable[[nn.Module], Optimizer]
+    temperature: PlateauTemperature | MilestoneTemperature
+    schedule: Schedule
+    scheduler: Callable[[Optimizer], LRScheduler | None] | None = None
+    monitor: str = "variable_accuracy"
+
+
+def run(
+    dataset: Dataset,
+    method: str,
+    *,
+    setting: Mapping[str, Any],
+    num_constraints: int,
+    out: Path,
+    seed: int = 0,
+    time_limit: float | None = None,
+    compile: bool | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+) -> dict[str, Any] | None:
+    """Train on one dataset and test: the record of the run, which is also in its folder. None when interrupted.
+
+    ``num_constraints`` are the rows to learn; ``time_limit`` is for training with its validations, the test comes on
+    top. ``setting`` names the dataset in tables. The folder also gets the learnt model. With ``resume`` a run goes on
+    where it was, or begins; one that has its record is over, and that is returned whatever the time limit is now.
+    """
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    if num_constraints < 1:
+        raise InputError(f"num_constraints must be positive, got {num_constraints}")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed must be between 0 and 2**63 - 1, got {seed}")
+    config = {
+        "task": TASK,
+        "method": method,
+        "seed": seed,
+        "setting": dict(setting),
+        "rows": num_constraints,
+        "data_fingerprint": dataset.fingerprint,
+    }
+    folder = RunFolder(out, config)
+    if resume and folder.has_record():
+        return record_of_same_run(folder)
+    if not resume:
+        folder.check(resume=False)
+    split = dataset.split()
+    job = Job(dataset, split, num_constraints, folder, seed, time_limit, compile, resume, report)
+    model, outcome = learn_plus(job) if method == PLUS else learn(job, RECIPES[method])
+    if outcome.stopped == "interrupted":
+        return None
+    tested = final_figures(model, split, is_cut=method == PLUS)
+    if tested is None:
+        return None
+    record = make_record(
+        TASK,
+        method,
+        seed,
+        setting=setting,
+        data_fingerprint=dataset.fingerprint,
+        outcome=outcome,
+        test=tested.pop("test"),
+        statuses=tested.pop("statuses"),
+        extra={"rows": num_constraints, **tested},
+    )
+    save(model, folder.path / "model", overwrite=True)
+    folder.write_record(record)
+    return record
+
+
+def record_of_same_run(folder: RunFolder) -> dict[str, Any]:
+    """The record of a run that is over, if it is the run that was asked for."""
+    record = folder.read_record()
+    for name, asked in folder.config.items():
+        if record.get(name) != asked:
+            raise InputError(
+                f"{folder.path} holds another run: its {name} is {record.get(name)}, and {asked} was asked for"
+            )
+    return record
+
+
+def learn(job: Job, make_recipe: Callable[[NeuralILP, bool], Recipe]) -> tuple[NeuralILP, Outcome]:
+    """A model trained step by step."""
+    model = new_model(job.dataset, job.num_constraints, torch.Generator().manual_seed(job.seed))
+    recipe = make_recipe(model, compiler_is_present() if job.compile is None else job.compile)
+    outcome = train(
+        recipe.step,
+        job.split.train,
+        optimiser=recipe.optimiser,
+        scheduler=recipe.scheduler,
+        temperature=recipe.temperature,
+        validate=lambda _: job.validate(model),
+        schedule=dataclasses.replace(recipe.schedule, time_limit=job.time_limit),
+        folder=job.folder,
+        monitor=recipe.monitor,
+        seed=job.seed,
+        report=job.report,
+        resume=job.resume,
+    )
+    return model, outcome
+
+
+def final_figures(model: NeuralILP, split: Split, *, is_cut: bool) -> dict[str, Any] | None:
+    """Entries of the record, all from solving; with cuts, those without them too. None when interrupted."""
+    interrupts = Interrupts()
+    try:
+        with interrupts.heeded(), interrupts.raising():
+            solution = answers(model, split.test, TEST_SOLVE_SECONDS)
+            figures, statuses = summary(solution, split.test)
+            if not is_cut:
+                return {"test": figures, "statuses": statuses}
+            entries = {"test_without_cuts": figures, "statuses_without_cuts": statuses}
+            known = Examples(*(torch.cat(parts) for parts in zip(split.train, split.validation, strict=True)))
+            solution = with_cuts(model, split.test, TEST_SOLVE_SECONDS, valid_cuts(*known), solution)
+            figures, statuses = summary(solution, split.test)
+            return {"test": figures, "statuses": statuses, **entries}
+    except KeyboardInterrupt:
+        return None
+
+
+# -- the paper's settings ----------------------------------------------------------------------------------------------
+
+
+def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
+    """A cycle of the learning rate is 3,000 steps, 20 epochs: validations fall where the rate is near zero.
+
+    Early stopping counts from the last drop of the temperature, and the temperature has a floor: at a thousandth, the
+    softmin over rows is a minimum already.
+    """
+    step = LossStep(model, Union(*SAMPLERS, *more), ILPLoss(), CoefficientOfVariation(), compile=compile)
+    return Recipe(
+        step=step,
+        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True),
+        scheduler=lambda optimiser: triangular(optimiser, peak=1e-3, half_cycle=1500),
+        temperature=PlateauTemperature(1.0, factor=0.1, patience=2, floor=0.001),
+        schedule=Schedule(epochs=4000, batch_size=10, validate_every=40, patience=10),
+    )
+
+
+def solver_negatives(model: NeuralILP, compile: bool) -> Recipe:
+    """The solver's answers under the present constraints, where they are wrong, as negatives too."""
+    return ilploss(model, False, SolverNegatives(time_limit=VALIDATION_SOLVE_SECONDS))
+
+
+def comboptnet(model: NeuralILP, compile: bool) -> Recipe:
+    """The published settings: Adam 5e-4, batches of 8, 100 epochs, τ = 0.5.
+
+    What the test would give up on, training does too: without a limit one solve could outlast the whole run's.
+    """
+    return Recipe(
+        step=CombOptNetStep(model, time_limit=TEST_SOLVE_SECONDS),
+        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=5e-4),
+        temperature=MilestoneTemperature(0.5, factor=0.5, epochs=()),
+        schedule=Schedule(epochs=100, batch_size=8, validate_every=1),
+        monitor="vector_accuracy",
+    )
+
+
+RECIPES: dict[str, Callable[[NeuralILP, bool], Recipe]] = {
+    "ilploss": ilploss,
+    "solver-negatives": solver_negatives,
+    "comboptnet": comboptnet,
+}
