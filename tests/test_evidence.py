@@ -67,13 +67,15 @@ def test_several_wrong_labels_go_and_no_others() -> None:
 
 
 def test_equally_good_solutions_do_not_contradict() -> None:
-    # All ways to take two of five cost the same, but for the last digit of a float32.
-    cost = torch.full((3, 5), -0.1) * torch.tensor([1.0, 1 + 1e-7, 1.0, 1 - 1e-7, 1.0])
+    # All ways to take two of five cost the same within 1.5e-5: more than a solver's tolerance, less than the
+    # resolution 1e-5 * |c| * |y| = 2.8e-5 at which labels are believed.
+    cost = torch.full((3, 5), -0.9) * torch.tensor([1.0, 1 + 4e-6, 1.0, 1 - 4e-6, 1.0])
     solution = torch.zeros(3, 5)
-    for row, taken in zip(solution, ((0, 1), (3, 4), (1, 3)), strict=True):
+    for row, taken in zip(solution, ((3, 4), (0, 1), (1, 3)), strict=True):
         row[list(taken)] = 1
     assert consistent(cost, solution).all()
     cuts = valid_cuts(cost, solution)
+    assert len(cuts) == 3
     assert all(len(cuts(z)[1]) == 0 for z in solution.double().numpy())
 
 
