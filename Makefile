@@ -23,7 +23,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --cov --cov-report=term
 
 bench: $(READY)
 	$(BIN)/neuralilp bench step --task random-constraints
@@ -46,8 +46,8 @@ experiments-random: $(READY)
 
 $(RANDOM)/%/record.json:
 	$(BIN)/neuralilp train random-constraints --method $(call part,1) --domain $(call part,2) \
-		--constraints $(call part,3) --dataset $(call part,4) --time-limit 300 --resume --out runs/random-constraints/$*
-	mkdir -p $(@D) && cp runs/random-constraints/$*/record.json $@
+		--constraints $(call part,3) --dataset $(call part,4) --time-limit 240 --resume --out runs/random-constraints/$*
+	mkdir -p $(@D) && cp runs/random-constraints/$*/record.json $@.part && mv $@.part $@
 
 clean:
 	rm -rf .venv demo build src/neuralilp.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

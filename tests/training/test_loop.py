@@ -200,12 +200,12 @@ def test_a_time_limit_ends_with_a_validation_and_can_be_raised(tmp_path: Path) -
 
     class Slow(type(make_step())):  # type: ignore[misc]
         def forward(self, *args: Any, **rest: Any) -> Any:
-            threading.Event().wait(0.02)
+            threading.Event().wait(0.1)
             return super().forward(*args, **rest)
 
     step = make_step()
     step.__class__ = Slow
-    limited = dataclasses.replace(short, time_limit=outcome.total_seconds + 0.1)
+    limited = dataclasses.replace(short, time_limit=outcome.total_seconds + 1.0)
     outcome, step = run(tmp_path / "run", step, schedule=limited, resume=True)
     assert outcome.stopped == "time limit"
     assert 0 < outcome.steps < whole.steps
