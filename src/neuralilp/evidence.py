@@ -25,8 +25,7 @@ def consistent(cost: Float[Tensor, "example var"], solution: Float[Tensor, "exam
     """
     cost, solution = _checked(cost, solution)
     own = torch.linalg.vecdot(cost, solution)
-    slack = TIE * cost.norm(dim=-1) * solution.norm(dim=-1).clamp(min=1)
-    contradicts = cost @ solution.mT < (own - slack).unsqueeze(-1)
+    contradicts = cost @ solution.mT < (own - _tie(cost, solution)).unsqueeze(-1)
     keep = torch.ones(len(cost), dtype=torch.bool, device=cost.device)
     while True:
         count = contradicts.sum(0) + contradicts.sum(1)
@@ -49,8 +48,12 @@ def valid_cuts(
     keep = consistent(cost, solution)
     cost, solution = _checked(cost, solution)
     cost, solution = cost[keep], solution[keep]
-    slack = TIE * cost.norm(dim=-1) * solution.norm(dim=-1).clamp(min=1)
-    return CutPool(cost, slack - torch.linalg.vecdot(cost, solution), max_rows=max_rows)
+    return CutPool(cost, _tie(cost, solution) - torch.linalg.vecdot(cost, solution), max_rows=max_rows)
+
+
+def _tie(cost: Tensor, solution: Tensor) -> Tensor:
+    """By how much another point must be cheaper than each example's solution to count as cheaper."""
+    return TIE * cost.norm(dim=-1) * solution.norm(dim=-1).clamp(min=1)
 
 
 def _checked(cost: Tensor, solution: Tensor) -> tuple[Tensor, Tensor]:

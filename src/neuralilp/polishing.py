@@ -168,7 +168,7 @@ def polish_round(
     unseparated = (nearest_distance(a, b, pool) >= 0).sum(-1)
     violated = (nearest_distance(a, b, solution) < 0).sum(-1)
     if state.round == settings.prune_round:
-        best = int((unseparated + violated).argmin())
+        best = best_restart(unseparated, violated)
         a, b, loss, unseparated, violated = (part[best : best + 1] for part in (a, b, loss, unseparated, violated))
         kept = prune(a[0], b[0], pool, settings.allow)
         a, b = a[:, kept], b[:, kept]
@@ -249,6 +249,11 @@ def pool_loss(
     to_unit = to_rows.view_as(a) / count
     to_a = (to_unit - unit * (unit * to_unit).sum(-1, keepdim=True)) / norm
     return loss / count, to_a, to_offset.view_as(b) / count
+
+
+def best_restart(unseparated: Int[Tensor, " restart"], violated: Int[Tensor, " restart"]) -> int:
+    """The restart with the fewest pool points and examples on the wrong side."""
+    return int((unseparated + violated).argmin())
 
 
 def nearest_distance(

@@ -15,7 +15,7 @@ from neuralilp.constraints import LearnableConstraints
 from neuralilp.errors import FileFormatError
 from neuralilp.evidence import consistent
 from neuralilp.model import NeuralILP
-from neuralilp.polishing import Polishing, PolishState, polish_round, start
+from neuralilp.polishing import Polishing, PolishState, best_restart, polish_round, start
 from neuralilp.tasks.random_constraints.data import Dataset, Examples
 from neuralilp.tasks.random_constraints.job import Job, new_model
 from neuralilp.training import Outcome, Report, Schedule, Standing, Stopped
@@ -186,13 +186,9 @@ def checkpoint(progress: Progress, job: Job, began: float) -> None:
     job.folder.checkpoints.write(progress.content(), progress.best_round)
 
 
-def best_restart(state: PolishState) -> int:
-    return int((state.unseparated + state.violated).argmin())
-
-
 def terms_of(state: PolishState) -> dict[str, float]:
     """Of the best restart; the loss is NaN before the first round."""
-    best = best_restart(state)
+    best = best_restart(state.unseparated, state.violated)
     return {
         "loss": state.loss[best].item(),
         "unseparated": float(state.unseparated[best]),
@@ -235,7 +231,7 @@ def outcome_of(progress: Progress | None, stopped: Stopped) -> Outcome:
 
 def model_of(dataset: Dataset, state: PolishState) -> NeuralILP:
     """The rows of the best restart as a model: unit normals, radii b from the origin."""
-    best = best_restart(state)
+    best = best_restart(state.unseparated, state.violated)
     model = new_model(dataset, state.a.shape[1], torch.Generator())
     rows = model.constraints[0]
     assert isinstance(rows, LearnableConstraints)
