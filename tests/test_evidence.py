@@ -66,9 +66,17 @@ def test_several_wrong_labels_go_and_no_others() -> None:
     assert keep.logical_not().nonzero().flatten().tolist() == sorted(broken + worse)
 
 
+def test_of_a_lone_pair_that_contradicts_both_go() -> None:
+    # For the first cost the second solution is cheaper: the first is not optimal, or the second is not feasible.
+    cost = torch.tensor([[-1.0, 0.0], [0.0, -1.0], [1.0, 1.0]])
+    solution = torch.tensor([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
+    for order in ([0, 1, 2], [1, 0, 2]):
+        assert consistent(cost[order], solution[order]).tolist() == [False, False, True]
+
+
 def test_equally_good_solutions_do_not_contradict() -> None:
     # All ways to take two of five cost the same within 1.5e-5: more than a solver's tolerance, less than the
-    # resolution 1e-5 * |c| * |y| = 2.8e-5 at which labels are believed.
+    # resolution 1e-5 * sum(|c|) = 4.5e-5 at which labels are believed.
     cost = torch.full((3, 5), -0.9) * torch.tensor([1.0, 1 + 4e-6, 1.0, 1 - 4e-6, 1.0])
     solution = torch.zeros(3, 5)
     for row, taken in zip(solution, ((3, 4), (0, 1), (1, 3)), strict=True):

@@ -87,13 +87,13 @@ def test_search_does_not_take_rounding_for_improvement() -> None:
 
 
 def test_search_asks_for_more_than_the_tolerance() -> None:
-    """The move (1, -1) gains 1e-5; what counts begins at 1e-5 (|c_1| + |c_2|) = 2e-5."""
-    cost, solution = torch.tensor([[1.0, 1.00001]]).double(), torch.zeros(1, 2).double()
+    """What counts as a gain begins at 1e-5 (|c_1| + |c_2|) = 2e-5; the move (1, -1) gains 1e-5, or 3e-5."""
+    solution = torch.zeros(1, 2).double()
     bounds, rows = Bounds(solution[0] - 1, solution[0] + 1), torch.eye(2).double()
-    search = (rows, 0 * solution[0], cost, solution, bounds)
     clear = {(-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0)}
-    assert as_set(nearest_improving(*search)) == clear
-    assert as_set(nearest_improving(*search, tolerance=1e-6)) == clear | {(1.0, -1.0)}
+    for gain, found in ((1e-5, clear), (3e-5, clear | {(1.0, -1.0)})):
+        cost = torch.tensor([[1.0, 1 + gain]]).double()
+        assert as_set(nearest_improving(rows, 0 * solution[0], cost, solution, bounds)) == found
 
 
 def test_search_has_nothing_to_offer_for_a_corner() -> None:

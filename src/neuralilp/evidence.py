@@ -14,27 +14,41 @@ from neuralilp.errors import ShapeError
 from neuralilp.solving.cuts import CutPool
 
 TIE = 1e-5
-"""Costs that differ by less, relative to |c|·|y|, count as equal: labels come from solvers, costs in float32."""
+"""Costs that differ by less, relative to Σ_j |c_j| max(1, |y_j|), count as equal: well above float32's rounding."""
+
+
+def tie(cost: Float[Tensor, "example var"], solution: Float[Tensor, "example var"]) -> Float[Tensor, " example"]:
+    """By how much a point must be cheaper than each example's solution to count as cheaper."""
+    return TIE * (cost.abs() * solution.abs().clamp(min=1)).sum(-1)
+
+
+def contradictions(
+    cost: Float[Tensor, "example var"], solution: Float[Tensor, "example var"]
+) -> Bool[Tensor, "example other"]:
+    """Where another example's solution is cheaper for an example's cost than its own: one of the two is wrong."""
+    cost, solution = _checked(cost, solution)
+    own = torch.linalg.vecdot(cost, solution)
+    return cost @ solution.mT < (own - tie(cost, solution)).unsqueeze(-1)
 
 
 def consistent(cost: Float[Tensor, "example var"], solution: Float[Tensor, "example var"]) -> Bool[Tensor, " example"]:
     """Which examples to keep so that none proves another wrong; those in most contradictions go first.
 
     A label that a solver got wrong contradicts others: with a solution that breaks the true constraints it is too
-    cheap for many costs, with one that is not optimal others are cheaper for its cost.
+    cheap for many costs, with one that is not optimal others are cheaper for its cost. Examples in equally many
+    contradictions go together: of a lone pair nothing tells which is the wrong one.
     """
-    cost, solution = _checked(cost, solution)
-    own = torch.linalg.vecdot(cost, solution)
-    contradicts = cost @ solution.mT < (own - _tie(cost, solution)).unsqueeze(-1)
-    keep = torch.ones(len(cost), dtype=torch.bool, device=cost.device)
-    while True:
-        count = contradicts.sum(0) + contradicts.sum(1)
-        worst = int(count.argmax())
-        if not int(count[worst]):
-            return keep
+    contradicts = contradictions(cost, solution)
+    contradicts = contradicts | contradicts.mT
+    count = contradicts.sum(1)
+    keep = torch.ones_like(count, dtype=torch.bool)
+    while int(count.max()):
+        worst = (count == count.max()).nonzero().flatten()
         keep[worst] = False
-        contradicts[worst, :] = False
-        contradicts[:, worst] = False
+        count -= contradicts[worst].sum(0)
+        count[worst] = 0
+        contradicts[worst] = contradicts[:, worst] = False
+    return keep
 
 
 def valid_cuts(
@@ -48,12 +62,7 @@ def valid_cuts(
     keep = consistent(cost, solution)
     cost, solution = _checked(cost, solution)
     cost, solution = cost[keep], solution[keep]
-    return CutPool(cost, _tie(cost, solution) - torch.linalg.vecdot(cost, solution), max_rows=max_rows)
-
-
-def _tie(cost: Tensor, solution: Tensor) -> Tensor:
-    """By how much another point must be cheaper than each example's solution to count as cheaper."""
-    return TIE * cost.norm(dim=-1) * solution.norm(dim=-1).clamp(min=1)
+    return CutPool(cost, tie(cost, solution) - torch.linalg.vecdot(cost, solution), max_rows=max_rows)
 
 
 def _checked(cost: Tensor, solution: Tensor) -> tuple[Tensor, Tensor]:

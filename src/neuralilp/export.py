@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 
 from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import FileFormatError, InputError, ShapeError
+from neuralilp.files import written_whole
 from neuralilp.program import IntegerProgram
 from neuralilp.solving.highs import HighsBackend
 
@@ -84,21 +84,16 @@ def export(
     highs = _highs(highspy)
     if highs.passModel(lp) == highspy.HighsStatus.kError:
         raise InputError("program cannot be written: are all its numbers finite and below 1e15?")
-    # The same folder, so that the rename is atomic; the suffix tells HiGHS the format.
-    temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{suffix}")
-    try:
-        if not path.parent.is_dir():
-            raise InputError(f"path must lie in a folder that exists, got {path}")
-        highs.writeModel(str(temporary))
-        written, _ = read_program(temporary)
+    if not path.parent.is_dir():
+        raise InputError(f"path must lie in a folder that exists, got {path}")
+    with written_whole(path) as part:
+        highs.writeModel(str(part))  # the suffix tells the format
+        written, _ = read_program(part)
         if written.num_variables != n:
             raise InputError(
                 f"the LP format cannot hold variables without cost, rows and bounds, of which there are "
                 f"{n - written.num_variables}: write an .mps file"
             )
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 

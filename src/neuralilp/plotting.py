@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from neuralilp.blocks import ConstraintBlock
 from neuralilp.errors import InputError, ShapeError
+from neuralilp.files import written_whole
 from neuralilp.negatives import Negatives, admissible
 from neuralilp.program import IntegerProgram
 
@@ -236,9 +236,5 @@ def _save(figure: Figure, path: Path) -> None:
         raise InputError(
             f"path must end in one of {', '.join('.' + kind for kind in sorted(kinds))}, got {path.name!r}"
         )
-    temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
-    try:
-        figure.savefig(temporary, dpi=100)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written_whole(path) as part:
+        figure.savefig(part, dpi=100)

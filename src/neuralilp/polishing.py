@@ -1,9 +1,10 @@
 """The last stage of learning static rows with known costs: hard negatives, small margins, no temperature.
 
 A point z of the box with c_s·z < c_s·y_s for some example s is infeasible, whichever example it came from, since all
-examples share the constraints. So the negatives of all examples make one pool, and every y_s is a positive. Each round
-searches for the points that the present rows separate worst, adds them to the pool, and fits the rows to it by
-ILP-Loss at temperature 0 (Eqs. 6 and 7), with margins that shrink. Beyond the paper.
+examples share the constraints (and labels are right: :mod:`neuralilp.evidence` finds those that are not). So the
+negatives of all examples make one pool, and every y_s is a positive. Each round searches for the points that the
+present rows separate worst, adds them to the pool, and fits the rows to it by ILP-Loss at temperature 0 (Eqs. 6
+and 7), with margins that shrink. Beyond the paper.
 """
 
 from __future__ import annotations
@@ -165,15 +166,13 @@ def polish_round(
         learning_rate=settings.rate(state.round),
         margins=settings.margins,
     )
-    unseparated = (nearest_distance(a, b, pool) >= 0).sum(-1)
-    violated = (nearest_distance(a, b, solution) < 0).sum(-1)
+    unseparated, violated = wrong_sides(a, b, pool, solution)
     if state.round == settings.prune_round:
         best = best_restart(unseparated, violated)
         a, b, loss, unseparated, violated = (part[best : best + 1] for part in (a, b, loss, unseparated, violated))
         kept = prune(a[0], b[0], pool, settings.allow)
         a, b = a[:, kept], b[:, kept]
-        unseparated = (nearest_distance(a, b, pool) >= 0).sum(-1)
-        violated = (nearest_distance(a, b, solution) < 0).sum(-1)
+        unseparated, violated = wrong_sides(a, b, pool, solution)
     return PolishState(state.round + 1, a, b, pool, loss, unseparated, violated)
 
 
@@ -254,6 +253,18 @@ def pool_loss(
 def best_restart(unseparated: Int[Tensor, " restart"], violated: Int[Tensor, " restart"]) -> int:
     """The restart with the fewest pool points and examples on the wrong side."""
     return int((unseparated + violated).argmin())
+
+
+def wrong_sides(
+    a: Float[Tensor, "restart constr var"],
+    b: Float[Tensor, "restart constr"],
+    pool: Float[Tensor, "point var"],
+    solution: Float[Tensor, "example var"],
+) -> tuple[Int[Tensor, " restart"], Int[Tensor, " restart"]]:
+    """How many pool points satisfy every row, and how many solutions do not; rows that are NaN have all wrong."""
+    is_separated = nearest_distance(a, b, pool) < 0
+    is_inside = nearest_distance(a, b, solution) >= 0
+    return is_separated.logical_not().sum(-1), is_inside.logical_not().sum(-1)
 
 
 def nearest_distance(

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from neuralilp.description import Facts, NetworkError, describe, rebuild
 from neuralilp.errors import FileFormatError, InputError, NeuralILPError
+from neuralilp.files import write_to_disk
 from neuralilp.model import NeuralILP
 from neuralilp.program import IntegerProgram
 
@@ -52,8 +53,8 @@ def save(model: NeuralILP | IntegerProgram, folder: str | os.PathLike[str], *, o
     temporary, old = (folder.with_name(f".{folder.name}-{token}{end}") for end in ("", "-old"))
     try:
         temporary.mkdir()
-        _write(temporary / CONFIG_FILE, text.encode())
-        _write(temporary / WEIGHTS_FILE, safetensors.torch.save(tensors))
+        write_to_disk(temporary / CONFIG_FILE, text.encode())
+        write_to_disk(temporary / WEIGHTS_FILE, safetensors.torch.save(tensors))
         if folder.exists():
             os.rename(folder, old)
         os.rename(temporary, folder)
@@ -97,13 +98,6 @@ def _check_target(folder: Path, overwrite: bool) -> None:
     others = sorted(path.name for path in folder.iterdir() if path.name not in (CONFIG_FILE, WEIGHTS_FILE))
     if others:
         raise InputError(f"{folder} holds more than a model ({', '.join(others[:3])}) and is not replaced")
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _read_config(path: Path) -> Facts:

@@ -65,7 +65,7 @@ def test_lengths_may_change_at_any_depth(tmp_path: Path) -> None:
 
 
 def test_a_folder_whose_run_was_killed_before_it_began_counts_as_empty(tmp_path: Path) -> None:
-    for name in (".lock", ".config.yaml.part"):
+    for name in (".lock", ".config.part.yaml"):
         (tmp_path / name).write_text("seed")
     with RunFolder(tmp_path, {"seed": 0}).opened({}, resume=False):
         assert yaml.safe_load((tmp_path / "config.yaml").read_text()) == {"seed": 0}

@@ -11,10 +11,8 @@ from torch import Tensor
 
 from neuralilp.blocks import Bounds, ConstraintBlock
 from neuralilp.errors import InputError, ShapeError
+from neuralilp.evidence import tie
 from neuralilp.program import IntegerProgram
-
-GAIN = 1e-5
-"""What counts as improving a cost, relative to Σ_j |c_j| max(1, |y_j|): well above float32's rounding of c·y."""
 
 MOVES = 2**15
 """Moves tried from each point, at most."""
@@ -42,7 +40,6 @@ def nearest_improving(
     beam: int = 4,
     depth: int = 2,
     max_moves: int = MOVES,
-    tolerance: float = GAIN,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "point var"]:
     """Distinct integral points that are cheaper than some example's solution, and the nearest to satisfying the rows.
@@ -52,7 +49,8 @@ def nearest_improving(
     nearest of the points with up to ``hops`` coordinates of y moved by ±1 within the bounds; then, ``depth`` - 1
     times, the top/2 nearest to each of the ``beam`` nearest found last, with up to hops - 1 coordinates moved.
 
-    Cheaper is by more than ``tolerance`` Σ_j |c_j| max(1, |y_j|). Above ``max_moves`` moves (see :func:`moves`), a
+    Labels must be right (:func:`~neuralilp.evidence.consistent` finds those that are not), and cheaper is by more
+    than a :func:`~neuralilp.evidence.tie`. Above ``max_moves`` moves (see :func:`moves`), a
     random choice of them is tried.
     """
     check_examples(cost, solution, bounds)
@@ -63,7 +61,7 @@ def nearest_improving(
     block = ConstraintBlock(a, b).unit()
     first = _Neighbourhood(block, bounds, moves(solution, hops, max_moves, generator))
     later = _Neighbourhood(block, bounds, moves(solution, max(hops - 1, 1), max_moves, generator))
-    enough = tolerance * (cost.abs() * solution.abs().clamp(min=1)).sum(-1)
+    enough = tie(cost, solution)
     found = []
     chunk = max(CHUNK // max(len(first.moves), beam * len(later.moves)), 1)
     for c, y, least in zip(cost.split(chunk), solution.split(chunk), enough.split(chunk), strict=True):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from neuralilp.errors import FileFormatError, InputError
-from neuralilp.training.files import part_of, write_whole
+from neuralilp.files import part_of, write_whole
 
 VERSION = 1
 BEST = "best.safetensors"

@@ -11,14 +11,14 @@ from typing import Any
 import yaml
 
 from neuralilp.errors import FileFormatError, InputError
+from neuralilp.files import part_of, plain, write_whole
 from neuralilp.training.checkpoints import Checkpoints
 from neuralilp.training.curves import Curves
-from neuralilp.training.files import plain, write_whole
 from neuralilp.training.plan import CHANGEABLE
 from neuralilp.training.record import read_record, write_record
 
 CONFIG, RECORD, LOCK = "config.yaml", "record.json", ".lock"
-LEFTOVERS = (LOCK, ".config.yaml.part")
+LEFTOVERS = (LOCK, part_of(Path(CONFIG)).name)
 """What a run leaves that was killed before it began: such a folder counts as empty."""
 
 

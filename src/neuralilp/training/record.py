@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from neuralilp.errors import FileFormatError, InputError
-from neuralilp.training.files import plain, without_nan, write_whole
+from neuralilp.files import plain, without_nan, write_whole
 from neuralilp.training.plan import Outcome
 
 VERSION = 1

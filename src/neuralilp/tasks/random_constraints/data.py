@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import re
-import secrets
 import zipfile
 import zlib
 from pathlib import Path
@@ -19,6 +17,8 @@ from torch import Tensor
 
 from neuralilp.blocks import Bounds
 from neuralilp.errors import FileFormatError, InputError, ShapeError
+from neuralilp.evidence import contradictions
+from neuralilp.files import written_whole
 from neuralilp.training.record import fingerprint
 
 BOXES = {"binary": (0.0, 1.0), "dense": (-5.0, 5.0)}
@@ -129,10 +129,7 @@ def check_optimal(cost: Tensor, solution: Tensor) -> None:
 
     All share their constraints, so every solution is feasible for every cost. A thousand examples are compared.
     """
-    cost, solution = cost[:1000].double(), solution[:1000].double()
-    values = cost @ solution.mT
-    is_cheaper = values < values.diagonal().unsqueeze(-1) - 1e-4
-    share = is_cheaper.double().mean().item()
+    share = contradictions(cost[:1000], solution[:1000]).double().mean().item()
     if share > CHEAPER_PAIRS:
         raise InputError(
             f"solution must minimise its cost: for {share:.0%} of the pairs of examples, the solution of the other "
@@ -228,13 +225,9 @@ def save_npz(dataset: Dataset, path: Path) -> Path:
     if dataset.true_a is not None and dataset.true_b is not None:
         arrays |= {"true_a": dataset.true_a.numpy(), "true_b": dataset.true_b.numpy()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}.npz")
-    try:
-        np.savez_compressed(temporary, **arrays)
+    with written_whole(path) as part:
+        np.savez_compressed(part, **arrays)
         check_new(path)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 

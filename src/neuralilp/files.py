@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-PART = ".part"
-"""Ends the name of a file that is being written. A killed run leaves one behind, and the next write replaces it."""
-
 
 def part_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}{PART}")
+    """Where ``path`` is being written. A killed process leaves one behind, and the next write replaces it."""
+    return path.with_name(f".{path.stem}.part{path.suffix}")
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A name in the same folder and with the same suffix to write to, which becomes ``path`` if nothing is raised."""
+    part = part_of(path)
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    part = part_of(path)
-    with part.open("wb") as file:
+    with written_whole(path) as part:
+        write_to_disk(part, data)
+
+
+def write_to_disk(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(part, path)
 
 
 def plain(value: Any) -> Any:
