@@ -52,7 +52,7 @@ def assert_same_run(folder: Path, outcome: Outcome | None, best: dict[str, torch
     if outcome is not None:
         timed = {"train_seconds": 0.0, "total_seconds": 0.0}
         assert dataclasses.replace(outcome, **timed) == dataclasses.replace(expected, **timed)
-    assert not list(folder.rglob("*.part"))
+    assert not list(folder.rglob("*.part*"))
     assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["best.safetensors", "last.pt"]
 
 
