@@ -132,6 +132,7 @@ def terms(
     temperature: float,
     positive_margin: float = 0.01,
     negative_margin: float = 0.01,
+    known_rows_compete: bool = True,
 ) -> Terms:
     """Eqs. 6-9, a mean over the examples, and the diagnostics."""
     batch = solution.shape[:-1]
@@ -152,7 +153,8 @@ def terms(
             z = points[(*example, k)].double()
             if not is_admissible(program, rows, cost, y, z):
                 continue
-            d = [row.distance(z) for row in (*rows, cost)]
+            competing = rows if known_rows_compete else learned
+            d = [row.distance(z) for row in (*competing, cost)]
             w = softmin([value.item() for value in d], temperature)
             hinges.append(sum_of([w[i] * torch.relu(negative_margin + d[i]) for i in range(len(d))]))
             separated += min(value.item() for value in d) <= -negative_margin

@@ -181,6 +181,15 @@ def test_golden_bounds_take_weight() -> None:
     terms = ILPLoss(negative_margin=0.25)(program, y, negatives, temperature=1.0)
     assert terms.negative.item() == pytest.approx(expected, rel=1e-13)
     assert torch.autograd.grad(terms.negative, b)[0].item() == pytest.approx(math.exp(-0.5) / total, rel=1e-13)
+    # Where bounds do not compete, the learned row at 0.5 is the nearest; at τ = 1 the cost row at 1 has a share.
+    loss = ILPLoss(negative_margin=0.25, known_rows_compete=False)
+    terms = loss(program, y, negatives, temperature=0.0)
+    assert terms.negative.item() == pytest.approx(0.75, rel=1e-14)
+    assert torch.autograd.grad(terms.negative, b)[0].item() == 1.0
+    share = 1 / (1 + math.exp(-0.5))
+    terms = loss(program, y, negatives, temperature=1.0)
+    assert terms.negative.item() == pytest.approx(0.75 * share + 1.25 * (1 - share), rel=1e-13)
+    assert torch.autograd.grad(terms.negative, b)[0].item() == pytest.approx(share, rel=1e-13)
 
 
 def test_golden_covariance_term() -> None:
@@ -248,6 +257,21 @@ def test_agrees_with_naive_loops_in_many_variables(
     expected = oracles.terms(case.program, case.solution, case.negatives.points(), temperature)
     assert values(terms) == pytest.approx(values(expected), rel=1e-10, abs=1e-13)
     assert_close(gradients(terms, case.leaves), gradients(expected, case.leaves), 1e-10)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.0])
+@pytest.mark.parametrize("box", BOXES)
+@pytest.mark.parametrize("rows", ["inequalities", "mixed", "network", "none"])
+def test_agrees_with_naive_loops_where_known_rows_do_not_compete(rows: str, box: str, temperature: float) -> None:
+    case = random_case(rows, box, cost_is_learned=True, batch=2)
+    points = case.negatives.points()
+    terms = ILPLoss(known_rows_compete=False)(case.program, case.solution, case.negatives, temperature=temperature)
+    expected = oracles.terms(case.program, case.solution, points, temperature, known_rows_compete=False)
+    assert values(terms) == pytest.approx(values(expected), rel=1e-10, abs=1e-13)
+    assert_close(gradients(terms, case.leaves), gradients(expected, case.leaves), 1e-10)
+    plain = dense_terms(case.program, case.solution, points, temperature, known_rows_compete=False)
+    assert values(plain) == pytest.approx(values(expected), rel=1e-10, abs=1e-6)
+    assert_close(gradients(plain, case.leaves), gradients(expected, case.leaves), 1e-9)
 
 
 @pytest.mark.parametrize("n", [4, 40])

@@ -23,8 +23,12 @@ def dense_terms(
     positive_margin: float = 0.01,
     negative_margin: float = 0.01,
     with_diagnostics: bool = True,
+    known_rows_compete: bool = True,
 ) -> LossTerms:
-    """L₊, L₋ and L_o (Eqs. 6-8), means over the examples; the diagnostics are NaN where they are not wanted."""
+    """L₊, L₋ and L_o (Eqs. 6-8), means over the examples; the diagnostics are NaN where they are not wanted.
+
+    ``known_rows_compete`` is that of :class:`neuralilp.ILPLoss`.
+    """
     a, b, learned = dense_rows(program, solution)
     positive = covariance = a.new_zeros(())
     at_solution = ((a @ solution.unsqueeze(-1)).squeeze(-1) + b)[..., learned]
@@ -32,7 +36,8 @@ def dense_terms(
         positive = (positive_margin - at_solution).relu().mean()
         covariance = a[..., learned, :].mean(-2).square().mean()
     mask = dense_mask(program, solution, points)
-    d = points @ a.mT + b.unsqueeze(-2)
+    rows = slice(None) if known_rows_compete else [*learned, -1]
+    d = points @ a[..., rows, :].mT + b[..., rows].unsqueeze(-2)
     w = assignment(d.detach(), temperature)
     each = (w * (negative_margin + d).relu()).sum(-1) * mask
     negative = (each.sum(-1) / mask.sum(-1).clamp(min=1)).mean()

@@ -26,11 +26,15 @@ class ILPLoss(nn.Module):
 
     - L₊ = 1/m Σ_i max(0, μ⁺ - d(y*; [a_i|b_i])) over the m learned rows (Eq. 6)
     - L₋ = 1/|N| Σ_{y⁻} Σ_{i ≤ m+1} w_i max(0, μ⁻ + d(y⁻; [a_i|b_i])) (Eq. 7), w the softmin of the distances at
-      temperature τ (Eq. 9), without a gradient, over learned rows, known rows, bounds, and the cost row of Eq. 4
+      temperature τ (Eq. 9), without a gradient, over learned rows, known rows, bounds, and the cost row of Eq. 4;
+      without known rows and bounds if ``known_rows_compete`` is False
     - L_o, the mean over the variables of the squared mean of the learned unit rows (Eq. 8 up to a constant factor)
 
     Each is a mean over the examples. An equality is two rows, whose unit vectors cancel in L_o. τ = 0 is the limit:
     the nearest row takes all the weight, and exact ties share it.
+
+    Every negative that counts satisfies what is known. Where bounds or known rows compete for it in Eq. 9 they separate
+    nothing, and take from the learned rows the weight of all negatives that lie nearer to them.
 
     ``compile`` runs the inner pass through ``torch.compile``: "auto" for large problems where a C++ compiler is found.
     """
@@ -40,6 +44,7 @@ class ILPLoss(nn.Module):
         *,
         positive_margin: float = 0.01,
         negative_margin: float = 0.01,
+        known_rows_compete: bool = True,
         compile: bool | Literal["auto"] = "auto",
     ) -> None:
         super().__init__()
@@ -50,6 +55,7 @@ class ILPLoss(nn.Module):
             raise InputError(f"compile must be True, False or 'auto', got {compile!r}")
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
+        self.known_rows_compete = known_rows_compete
         self.compile_mode = compile
 
     def forward(
@@ -85,7 +91,9 @@ class ILPLoss(nn.Module):
             rows,
             differences,
             weight,
-            known_rows(program, solution, examined, rate, negative_margin),
+            known_rows(program, solution, examined, rate, negative_margin)
+            if self.known_rows_compete
+            else KnownRows.none(examined.cost_change),
             rate,
             negative_margin,
             self.is_compiled(differences.num_rows * rows.table.stacked.shape[-1]),

@@ -58,6 +58,11 @@ class KnownRows:
         weight = decay(distance - nearest.unsqueeze(-1), rate)
         return cls(nearest, weight.sum(-1), (weight * (margin + distance).relu()).sum(-1))
 
+    @classmethod
+    def none(cls, like: Float[Tensor, " neg"]) -> KnownRows:
+        """No rows: out of reach, and without weight."""
+        return cls(torch.full_like(like, FAR), torch.zeros_like(like), torch.zeros_like(like))
+
     def rows(self, index: Tensor) -> KnownRows:
         return KnownRows(*(part.index_select(0, index) for part in (self.nearest, self.mass, self.hinge)))
 

@@ -123,6 +123,15 @@ def test_patience_counts_from_the_best_and_from_a_drop(tmp_path: Path) -> None:
     assert (outcome.stopped, outcome.epochs, outcome.best_epoch) == ("patience", 9, 2)
 
 
+def test_a_run_stops_at_its_goal_and_is_over_then(tmp_path: Path) -> None:
+    figures, schedule = [0.1, 0.9, 1.0, 1.0], Schedule(epochs=50, batch_size=10, goal=1.0)
+    for resume in (False, True):
+        outcome = toy_run(tmp_path / "goal", figures, schedule=schedule, resume=resume)
+        assert (outcome.stopped, outcome.epochs, outcome.best_epoch) == ("goal", 3, 3)
+    without = toy_run(tmp_path / "on", figures, schedule=dataclasses.replace(schedule, epochs=4, goal=None))
+    assert (without.stopped, without.best_epoch) == ("epochs", 3)
+
+
 def test_the_temperature_reaches_the_step_and_its_follower(tmp_path: Path) -> None:
     step, seen = Toy(), []
     toy_run(

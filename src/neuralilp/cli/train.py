@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+import math
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ app = typer.Typer(no_args_is_help=True)
 # Options that every task has.
 Seed = Annotated[int, typer.Option(help="Seed of the start and of all samples.")]
 TimeLimit = Annotated[
-    float | None, typer.Option(help="Seconds for training, validations included; the test comes after.", min=0)
+    float, typer.Option(help="Seconds for training, validations included; the test comes after. inf: no limit.", min=0)
 ]
 Out = Annotated[
     Path | None, typer.Option(help="Run folder.", show_default="below runs, by task, method, setting and seed")
@@ -64,7 +65,7 @@ def random_constraints(
         int | None, typer.Option(help="Constraints to learn.", min=1, show_default="twice the true ones")
     ] = None,
     seed: Seed = 0,
-    time_limit: TimeLimit = 420.0,
+    time_limit: TimeLimit = 240.0,
     out: Out = None,
     data: Data = None,
     resume: Resume = False,
@@ -99,7 +100,7 @@ def random_constraints(
             num_constraints=rows or 2 * constraints,
             out=folder,
             seed=seed,
-            time_limit=time_limit,
+            time_limit=None if math.isinf(time_limit) else time_limit,
             compile=compile,
             resume=resume,
             report=progress(),

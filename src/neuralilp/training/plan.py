@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from neuralilp.errors import InputError
 
-Stopped = Literal["epochs", "patience", "time limit", "interrupted"]
+Stopped = Literal["epochs", "patience", "goal", "time limit", "interrupted"]
 """Why a run ended. Only an interrupted one has not run its course."""
 
 CHANGEABLE = ("epochs", "time_limit", "checkpoint_every")
@@ -28,6 +28,8 @@ class Schedule:
     """Validations without gain before stopping, counted from the last temperature drop or from the best validation,
     whichever is later. A temperature that never ends to drop (a plateau schedule with floor 0 and less patience than
     this) therefore never lets a run stop: give it a floor."""
+    goal: float | None = None
+    """A figure at which to stop: with the best that there is, 1 for an accuracy, nothing is left to gain."""
     time_limit: float | None = None
     """Seconds of wall time for the whole run: validation and the pieces before a resume count too. Training stops
     early enough for a last validation that takes as long as the one before."""

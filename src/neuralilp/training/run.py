@@ -102,6 +102,8 @@ class Run:
             self._anneal(figure, is_scheduled)
             if is_scheduled:
                 self._checkpoint()
+                if self.schedule.goal is not None and figure >= self.schedule.goal:
+                    return "goal"
                 if self.schedule.patience is not None and state.waited >= self.schedule.patience:
                     return "patience"
         return "epochs"
@@ -265,7 +267,7 @@ class Run:
         state, schedule = self.state, self.schedule
         on_rank_zero(self.fabric, lambda: self.folder.curves.go_back(state.rows, state.steps))
         limit = math.inf if schedule.time_limit is None else schedule.time_limit
-        is_over = state.stopped == "patience" or state.epoch >= schedule.epochs
+        is_over = state.stopped in ("patience", "goal") or state.epoch >= schedule.epochs
         is_over |= state.stopped_by is not None and limit <= state.stopped_by
         if is_over and state.stopped is not None:
             return state.stopped

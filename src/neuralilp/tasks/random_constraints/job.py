@@ -29,7 +29,7 @@ class Job:
     folder: RunFolder
     seed: int
     time_limit: float | None
-    compile: bool | None
+    compile: bool
     resume: bool
     report: Report | None
 
