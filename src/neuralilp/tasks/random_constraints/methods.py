@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
-from neuralilp.balancing import CoefficientOfVariation
+from neuralilp.balancing import FixedWeights
 from neuralilp.baselines import CombOptNetStep
 from neuralilp.errors import InputError
 from neuralilp.evidence import valid_cuts
@@ -180,19 +180,19 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     """The paper's settings, but for four things, each of which is measured in ``docs/results.md``.
 
     - Bounds do not compete in Eq. 9: negatives lie on them, and they would take most of the weight.
-    - The balancer forgets: the fall of L₊ at the start would keep L₋ at a tenth of the weight for the whole run.
-    - Early stopping counts from the last drop of the temperature, which has a floor: at a thousandth, the softmin over
+    - The three terms weigh the same. By the coefficient of variation L₊, which falls far at the start and comes in
+      spikes then, has most of the weight for the whole run, and rows stay where they leave negatives inside.
+    - Early stopping counts from the last drop of the temperature, which has a floor: at a hundredth, the softmin over
       rows is a minimum already.
     - Validation comes every 40 epochs, not 20, with half the patience: the same epochs, and half the solving. A cycle
       of the learning rate is 3,000 steps, 20 epochs, so that it falls where the rate is near zero.
     """
-    loss, balancer = ILPLoss(known_rows_compete=False), CoefficientOfVariation(window=1000)
-    step = LossStep(model, Union(*SAMPLERS, *more), loss, balancer, compile=compile)
+    step = LossStep(model, Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False), FixedWeights(), compile=compile)
     return Recipe(
         step=step,
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True),
         scheduler=lambda optimiser: triangular(optimiser, peak=1e-3, half_cycle=1500),
-        temperature=PlateauTemperature(1.0, factor=0.1, patience=2, floor=0.001),
+        temperature=PlateauTemperature(1.0, factor=0.1, patience=2, floor=0.01),
         schedule=Schedule(epochs=4000, batch_size=10, validate_every=40, patience=10, goal=1.0),
     )
 
