@@ -35,8 +35,8 @@ from neuralilp.tasks.random_constraints.job import (
 )
 from neuralilp.tasks.random_constraints.plus import learn_plus
 from neuralilp.tasks.random_constraints.table import TASK
-from neuralilp.training import Outcome, Report, RunFolder, Schedule, make_record, train, triangular
-from neuralilp.training.interrupts import Interrupts
+from neuralilp.tasks.runs import run_recorded
+from neuralilp.training import Outcome, Report, RunFolder, Schedule, train, triangular
 
 PLUS = "ilploss-plus"
 METHODS = ("ilploss", PLUS, "comboptnet", "solver-negatives")
@@ -75,8 +75,8 @@ def run(
     """Train on one dataset and test: the record of the run, which is also in its folder. None when interrupted.
 
     ``num_constraints`` are the rows to learn; ``time_limit`` is for training with its validations, the test comes on
-    top. ``setting`` names the dataset in tables. The folder also gets the learnt model. With ``resume`` a run goes on
-    where it was, or begins; one that has its record is over, and that is returned whatever the time limit is now.
+    top. ``setting`` names the dataset in tables. The folder also gets the learnt model. What ``resume`` does is in
+    :func:`~neuralilp.tasks.runs.run_recorded`.
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -84,54 +84,31 @@ def run(
         raise InputError(f"num_constraints must be positive, got {num_constraints}")
     if not 0 <= seed < 2**63:
         raise InputError(f"seed must be between 0 and 2**63 - 1, got {seed}")
-    compile = method in COMPILED and (compiler_is_present() if compile is None else compile)
+    is_compiled = method in COMPILED and (compiler_is_present() if compile is None else compile)
+    split = dataset.split()
+
+    def learnt(folder: RunFolder) -> tuple[NeuralILP, Outcome]:
+        job = Job(dataset, split, num_constraints, folder, seed, time_limit, is_compiled, resume, report)
+        return learn_plus(job) if method == PLUS else learn(job, RECIPES[method])
+
     config = {
         "task": TASK,
         "method": method,
         "seed": seed,
         "setting": dict(setting),
         "rows": num_constraints,
-        "compile": compile,
+        "compile": is_compiled,
         "data_fingerprint": dataset.fingerprint,
     }
-    folder = RunFolder(out, config)
-    if resume and folder.has_record():
-        return record_of_same_run(folder)
-    if not resume:
-        folder.check(resume=False)
-    split = dataset.split()
-    job = Job(dataset, split, num_constraints, folder, seed, time_limit, compile, resume, report)
-    model, outcome = learn_plus(job) if method == PLUS else learn(job, RECIPES[method])
-    if outcome.stopped == "interrupted":
-        return None
-    tested = final_figures(model, split, is_cut=method == PLUS)
-    if tested is None:
-        return None
-    record = make_record(
-        TASK,
-        method,
-        seed,
-        setting=setting,
-        data_fingerprint=dataset.fingerprint,
-        outcome=outcome,
-        test=tested.pop("test"),
-        statuses=tested.pop("statuses"),
-        extra={"rows": num_constraints, "compile": compile, "time_limit": time_limit, **tested},
+    return run_recorded(
+        out,
+        config,
+        resume=resume,
+        time_limit=time_limit,
+        learn=learnt,
+        test=lambda model: final_figures(model, split, is_cut=method == PLUS),
+        save=lambda model, path: save(model, path, overwrite=True),
     )
-    save(model, folder.path / "model", overwrite=True)
-    folder.write_record(record)
-    return record
-
-
-def record_of_same_run(folder: RunFolder) -> dict[str, Any]:
-    """The record of a run that is over, if it is the run that was asked for."""
-    record = folder.read_record()
-    for name, asked in folder.config.items():
-        if record.get(name) != asked:
-            raise InputError(
-                f"{folder.path} holds another run: its {name} is {record.get(name)}, and {asked} was asked for"
-            )
-    return record
 
 
 def learn(job: Job, make_recipe: Callable[[NeuralILP, bool], Recipe]) -> tuple[NeuralILP, Outcome]:
@@ -155,22 +132,17 @@ def learn(job: Job, make_recipe: Callable[[NeuralILP, bool], Recipe]) -> tuple[N
     return model, outcome
 
 
-def final_figures(model: NeuralILP, split: Split, *, is_cut: bool) -> dict[str, Any] | None:
-    """Entries of the record, all from solving; with cuts, those without them too. None when interrupted."""
-    interrupts = Interrupts()
-    try:
-        with interrupts.heeded(), interrupts.raising():
-            solution = answers(model, split.test, TEST_SOLVE_SECONDS)
-            figures, statuses = summary(solution, split.test)
-            if not is_cut:
-                return {"test": figures, "statuses": statuses}
-            entries = {"test_without_cuts": figures, "statuses_without_cuts": statuses}
-            known = Examples(*(torch.cat(parts) for parts in zip(split.train, split.validation, strict=True)))
-            solution = with_cuts(model, split.test, TEST_SOLVE_SECONDS, valid_cuts(*known), solution)
-            figures, statuses = summary(solution, split.test)
-            return {"test": figures, "statuses": statuses, **entries}
-    except KeyboardInterrupt:
-        return None
+def final_figures(model: NeuralILP, split: Split, *, is_cut: bool) -> dict[str, Any]:
+    """Entries of the record, all from solving; with cuts, those without them too."""
+    solution = answers(model, split.test, TEST_SOLVE_SECONDS)
+    figures, statuses = summary(solution, split.test)
+    if not is_cut:
+        return {"test": figures, "statuses": statuses}
+    entries = {"test_without_cuts": figures, "statuses_without_cuts": statuses}
+    known = Examples(*(torch.cat(parts) for parts in zip(split.train, split.validation, strict=True)))
+    solution = with_cuts(model, split.test, TEST_SOLVE_SECONDS, valid_cuts(*known), solution)
+    figures, statuses = summary(solution, split.test)
+    return {"test": figures, "statuses": statuses, **entries}
 
 
 # -- the paper's settings ----------------------------------------------------------------------------------------------
