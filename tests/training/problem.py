@@ -32,7 +32,7 @@ from neuralilp.cli import tour
 from neuralilp.training import Outcome, RunFolder, Schedule, read_curves, train, triangular
 
 LAST_BATCH_IS_SMALLER = Schedule(epochs=4, batch_size=9, patience=10)
-LONGER = Schedule(epochs=6, batch_size=9, validate_every=2, checkpoint_every=0.02, restart_on_drop=True)
+LONGER = Schedule(epochs=6, batch_size=9, validate_every=2, checkpoint_every=0.02, restart_on_drop=True, average_over=5)
 
 
 class NoisyStep(LossStep):

@@ -132,6 +132,31 @@ def test_a_run_stops_at_its_goal_and_is_over_then(tmp_path: Path) -> None:
     assert (without.stopped, without.best_epoch) == ("epochs", 3)
 
 
+def test_the_average_of_the_weights_is_validated_and_kept(tmp_path: Path) -> None:
+    """Steps 1 to 4 of a run that counts the last two: a mean of two, then half of the new and half of the mean."""
+    after, seen = [], []
+
+    def optimiser(module: torch.nn.Module) -> torch.optim.Optimizer:
+        made = torch.optim.SGD(module.parameters(), lr=0.01)
+        made.register_step_post_hook(lambda *_: after.append(module.w.detach().clone()))
+        return made
+
+    step = Toy()
+    schedule = Schedule(epochs=4, batch_size=10, average_over=2)
+    look = lambda module: seen.append(module.w.detach().clone()) or {"figure": float(len(seen))}  # noqa: E731
+    toy_run(tmp_path / "average", step=step, schedule=schedule, optimiser=optimiser, validate=look)
+    expected = [after[0], (after[0] + after[1]) / 2]
+    for now in after[2:]:
+        expected.append((expected[-1] + now) / 2)
+    for found, mean in zip(seen, expected, strict=True):
+        torch.testing.assert_close(found, mean)
+    torch.testing.assert_close(step.w.detach(), expected[-1])
+    plain = Toy()
+    toy_run(tmp_path / "plain", step=plain, schedule=dataclasses.replace(schedule, average_over=None))
+    losses = [[call[2] for call in toy.calls] for toy in (step, plain)]
+    assert losses[0] == losses[1]  # training itself does not see the average
+
+
 def test_the_temperature_reaches_the_step_and_its_follower(tmp_path: Path) -> None:
     step, seen = Toy(), []
     toy_run(

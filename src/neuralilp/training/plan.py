@@ -35,14 +35,17 @@ class Schedule:
     early enough for a last validation that takes as long as the one before."""
     checkpoint_every: float = 30.0
     """Seconds between checkpoints of everything. One is also written at every validation and at the end."""
+    average_over: int | None = None
+    """Validate and keep, instead of the weights of a step, their mean over the last so many steps."""
     restart_on_drop: bool = False
     """Begin the optimiser and the learning-rate schedule anew when the temperature drops."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "validate_every"):
             _check_whole(name, getattr(self, name))
-        if self.patience is not None:
-            _check_whole("patience", self.patience)
+        for name in ("patience", "average_over"):
+            if getattr(self, name) is not None:
+                _check_whole(name, getattr(self, name))
         for name in ("time_limit", "checkpoint_every"):
             seconds = getattr(self, name)
             if seconds is not None and not seconds >= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -16,6 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
 from neuralilp.errors import InputError
+from neuralilp.training.averaging import Average
 from neuralilp.training.batches import Batches
 from neuralilp.training.curves import TRAIN, VALIDATION
 from neuralilp.training.folder import RunFolder
@@ -58,6 +60,8 @@ class Run:
         self.summed = Summed(self.step)
         module = self.fabric.setup_module(self.summed)
         self.module: nn.Module = self.summed if self.is_bare else module
+        over = self.schedule.average_over
+        self.average = None if over is None else Average(self.step, over)
         self.began = time.perf_counter()
         self.next_look = self.next_tick = 0.0
         self.next_checkpoint = self.began + self.schedule.checkpoint_every
@@ -112,7 +116,7 @@ class Run:
         """Steps to the end of the epoch, or until something stops them."""
         state, means, batches, randomness = self.state, self.means, self.batches, self.randomness
         module, summed, fabric = self.module, self.summed, self.fabric
-        optimiser, scheduler = self.optimiser, self.scheduler
+        optimiser, scheduler, average = self.optimiser, self.scheduler, self.average
         backward = Tensor.backward if self.is_bare else fabric.backward
         size, count, temperature = self.schedule.batch_size, len(order), self.temperature.value
         full, is_alone = min(size, count), fabric.world_size == 1
@@ -129,6 +133,8 @@ class Run:
             backward(total if is_alone else total * weight)
             optimiser.step()
             optimiser.zero_grad()
+            if average is not None:
+                average.update()
             if scheduler is not None:
                 scheduler.step()
             means.add(values, weight, summed.names)
@@ -165,6 +171,10 @@ class Run:
 
     def _look(self, epoch: int) -> float | None:
         """Validate, and note it: a row, and the weights if they are the best. None when that was interrupted."""
+        with contextlib.nullcontext() if self.average is None else self.average.in_place():
+            return self._look_at_weights(epoch)
+
+    def _look_at_weights(self, epoch: int) -> float | None:
         state = self.state
         train_seconds = self._seconds() - state.validation_seconds
         before = self.randomness.state()
@@ -239,6 +249,7 @@ class Run:
             "optimiser": self.optimiser.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "temperature": self.temperature.state_dict(),
+            "average": None if self.average is None else self.average.state(),
             "randomness": self.randomness.gathered(self.fabric),
         }
         on_rank_zero(self.fabric, lambda: self.folder.checkpoints.write(content, state.best_steps))
@@ -258,6 +269,8 @@ class Run:
                 if self.scheduler is not None:
                     self.scheduler.load_state_dict(content["scheduler"])
                 self.temperature.load_state_dict(content["temperature"])
+                if self.average is not None:
+                    self.average.restore(content["average"])
                 self.randomness.restore([states[self.fabric.global_rank] for states in content["randomness"]])
             except (AttributeError, KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:
                 what = " ".join(str(error).split())
