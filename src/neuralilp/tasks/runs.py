@@ -2,20 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
+from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
 from neuralilp.errors import InputError
-from neuralilp.training import Outcome, RunFolder, make_record
+from neuralilp.training import Outcome, Report, RunFolder, Schedule, make_record, train
 from neuralilp.training.interrupts import Interrupts
 
 IDENTITY = ("task", "method", "seed", "setting", "data_fingerprint")
 """The entries of a configuration that every record has by the same name; the others become entries of its own."""
 
 M = TypeVar("M", bound=nn.Module)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Conditions:
+    """How a run is to go, whatever it learns."""
+
+    folder: RunFolder
+    seed: int
+    time_limit: float | None
+    """For training with its validations; the test comes on top."""
+    compile: bool
+    resume: bool
+    report: Report | None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"seed must be between 0 and 2**63 - 1, got {self.seed}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a method that trains step by step does so."""
+
+    step: nn.Module
+    optimiser: Callable[[nn.Module], Optimizer]
+    temperature: PlateauTemperature | MilestoneTemperature
+    schedule: Schedule
+    scheduler: Callable[[Optimizer], LRScheduler | None] | None = None
+    monitor: str = "variable_accuracy"
+
+    def follow(
+        self, data: Sequence[Tensor], validate: Callable[[], Mapping[str, float]], conditions: Conditions
+    ) -> Outcome:
+        """Train the step, and leave the weights of the best validation in it."""
+        return train(
+            self.step,
+            data,
+            optimiser=self.optimiser,
+            scheduler=self.scheduler,
+            temperature=self.temperature,
+            validate=lambda _: validate(),
+            schedule=dataclasses.replace(self.schedule, time_limit=conditions.time_limit),
+            folder=conditions.folder,
+            monitor=self.monitor,
+            seed=conditions.seed,
+            report=conditions.report,
+            resume=conditions.resume,
+        )
 
 
 def run_recorded(

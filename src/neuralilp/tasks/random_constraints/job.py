@@ -13,25 +13,19 @@ from neuralilp.metrics import variable_accuracy, vector_accuracy
 from neuralilp.model import NeuralILP
 from neuralilp.solving import CutPool, Solution, solve
 from neuralilp.tasks.random_constraints.data import Dataset, Examples, Split
-from neuralilp.training import Report, RunFolder
+from neuralilp.tasks.runs import Conditions
 
 VALIDATION_SOLVE_SECONDS, TEST_SOLVE_SECONDS = 0.5, 1.0
 """For one instance: half-learnt programs can be hard, and an answer that does not come is a wrong one."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Job:
-    """One dataset to learn from, and how the run is to go; :func:`~.methods.run` says more."""
+class Job(Conditions):
+    """One dataset to learn so many rows from."""
 
     dataset: Dataset
     split: Split
     num_constraints: int
-    folder: RunFolder
-    seed: int
-    time_limit: float | None
-    compile: bool
-    resume: bool
-    report: Report | None
 
     def validate(self, model: NeuralILP) -> dict[str, float]:
         examples = self.split.validation

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
 from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
 from neuralilp.balancing import FixedWeights
@@ -35,8 +31,8 @@ from neuralilp.tasks.random_constraints.job import (
 )
 from neuralilp.tasks.random_constraints.plus import learn_plus
 from neuralilp.tasks.random_constraints.table import TASK
-from neuralilp.tasks.runs import run_recorded
-from neuralilp.training import Outcome, Report, RunFolder, Schedule, train, triangular
+from neuralilp.tasks.runs import Recipe, run_recorded
+from neuralilp.training import Outcome, Report, RunFolder, Schedule, triangular
 
 PLUS = "ilploss-plus"
 METHODS = ("ilploss", PLUS, "comboptnet", "solver-negatives")
@@ -45,18 +41,6 @@ COMPILED = ("ilploss",)
 
 SAMPLERS = (OneHop(), KHop((2, 3, 4), count=16), ProjectAndSample())
 """Of the paper, for this task."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Recipe:
-    """How a method that trains step by step does so."""
-
-    step: nn.Module
-    optimiser: Callable[[nn.Module], Optimizer]
-    temperature: PlateauTemperature | MilestoneTemperature
-    schedule: Schedule
-    scheduler: Callable[[Optimizer], LRScheduler | None] | None = None
-    monitor: str = "variable_accuracy"
 
 
 def run(
@@ -82,13 +66,11 @@ def run(
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if num_constraints < 1:
         raise InputError(f"num_constraints must be positive, got {num_constraints}")
-    if not 0 <= seed < 2**63:
-        raise InputError(f"seed must be between 0 and 2**63 - 1, got {seed}")
     is_compiled = method in COMPILED and (compiler_is_present() if compile is None else compile)
     split = dataset.split()
 
     def learnt(folder: RunFolder) -> tuple[NeuralILP, Outcome]:
-        job = Job(dataset, split, num_constraints, folder, seed, time_limit, is_compiled, resume, report)
+        job = Job(folder, seed, time_limit, is_compiled, resume, report, dataset, split, num_constraints)
         return learn_plus(job) if method == PLUS else learn(job, RECIPES[method])
 
     config = {
@@ -115,21 +97,7 @@ def learn(job: Job, make_recipe: Callable[[NeuralILP, bool], Recipe]) -> tuple[N
     """A model trained step by step."""
     model = new_model(job.dataset, job.num_constraints, torch.Generator().manual_seed(job.seed))
     recipe = make_recipe(model, job.compile)
-    outcome = train(
-        recipe.step,
-        job.split.train,
-        optimiser=recipe.optimiser,
-        scheduler=recipe.scheduler,
-        temperature=recipe.temperature,
-        validate=lambda _: job.validate(model),
-        schedule=dataclasses.replace(recipe.schedule, time_limit=job.time_limit),
-        folder=job.folder,
-        monitor=recipe.monitor,
-        seed=job.seed,
-        report=job.report,
-        resume=job.resume,
-    )
-    return model, outcome
+    return model, recipe.follow(job.split.train, lambda: job.validate(model), job)
 
 
 def final_figures(model: NeuralILP, split: Split, *, is_cut: bool) -> dict[str, Any]:
