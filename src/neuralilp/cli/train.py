@@ -65,7 +65,7 @@ def random_constraints(
         int | None, typer.Option(help="Constraints to learn.", min=1, show_default="twice the true ones")
     ] = None,
     seed: Seed = 0,
-    time_limit: TimeLimit = 120.0,
+    time_limit: TimeLimit = 180.0,
     out: Out = None,
     data: Data = None,
     resume: Resume = False,

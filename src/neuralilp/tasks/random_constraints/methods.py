@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
-from neuralilp.balancing import FixedWeights
+from neuralilp.balancing import CoefficientOfVariation
 from neuralilp.baselines import CombOptNetStep
 from neuralilp.errors import InputError
 from neuralilp.evidence import valid_cuts
@@ -120,15 +120,21 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     """The paper's settings, but for five things; ``docs/results.md`` has what the first two and others gave.
 
     - Bounds do not compete in Eq. 9: negatives lie on them, and they would take most of the weight.
-    - The three terms weigh the same. By the coefficient of variation L₊, which falls far at the start and comes in
-      spikes then, has most of the weight for the whole run, and rows stay where they leave negatives inside.
+    - The balancer forgets what is more than 1,000 steps ago: by the variation of the whole run L₊, which falls far at
+      the start, has most of the weight to the end, and rows stay where they leave negatives inside.
     - Early stopping counts from the last drop of the temperature, which has a floor: at a hundredth, the softmin over
       rows is a minimum already.
     - Validation comes every 40 epochs, not 20, with half the patience: about the same epochs, and half the solving.
       The learning rate's cycle is 20 epochs long, so that validations fall where it is near zero.
     - The weights that are validated and kept are averages over half a cycle.
     """
-    step = LossStep(model, Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False), FixedWeights(), compile=compile)
+    step = LossStep(
+        model,
+        Union(*SAMPLERS, *more),
+        ILPLoss(known_rows_compete=False),
+        CoefficientOfVariation(window=1000),
+        compile=compile,
+    )
     return Recipe(
         step=step,
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True),
