@@ -96,6 +96,91 @@ def random_constraints(
     typer.echo(f"{path}: {made.num_train} + {num_test} examples{truth}")
 
 
+@app.command("sudoku")
+def sudoku(
+    size: Annotated[int | None, typer.Option(help="Digits of a board.", show_default="9")] = None,
+    box: Annotated[
+        str | None, typer.Option(help="Height and width of a box, as in 2x3.", show_default="the most square")
+    ] = None,
+    count: Annotated[int | None, typer.Option(help="Boards.", min=1, show_default="11100")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed.", show_default="0")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write.", show_default="sudoku/9x9.csv in the data folder")
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--data", help="Data folder.", show_default="variable NEURALILP_DATA, else the cache folder"),
+    ] = None,
+    digits: Annotated[
+        bool, typer.Option("--digits", help="Download MNIST for visual boards (11 MB, checked), instead of boards.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
+) -> None:
+    """New puzzles, each with one solution, in the public CSV format; or the handwritten digits of visual boards."""
+    from neuralilp.tasks.data import data_folder
+
+    if digits:
+        if any(option is not None for option in (size, box, count, seed, out)):
+            raise typer.BadParameter("digits are the same for all boards: give only --data", param_hint="--digits")
+        facts = _digits_downloaded(data_folder(folder, create=True))
+    else:
+        if out is not None and folder is not None:
+            raise typer.BadParameter("give either a file or a data folder", param_hint="--out")
+        options = {"count": count, "seed": seed}
+        facts = _boards_generated(size, box, options, out, folder)
+    text = facts.pop("text")
+    typer.echo(json.dumps(facts) if as_json else text)
+
+
+def _boards_generated(
+    size: int | None, box: str | None, options: dict[str, int | None], out: Path | None, folder: Path | None
+) -> dict[str, Any]:
+    from neuralilp.tasks.data import data_folder
+    from neuralilp.tasks.sudoku import data as files
+    from neuralilp.tasks.sudoku.boards import Boxes
+
+    began = time.perf_counter()
+    if box is None:
+        boxes = Boxes.of_size(9 if size is None else size)
+    else:
+        boxes = Boxes.parse(box)
+        if size is not None and size != boxes.size:
+            raise typer.BadParameter(f"a board of {size} digits has no boxes of {boxes}", param_hint="--box")
+    path = files.boards_path(data_folder(folder, create=True), boxes) if out is None else out
+    files.check_new(path)
+    made = files.generate(boxes, **{option: value for option, value in options.items() if value is not None})
+    files.write_csv(made, path)
+    givens = (made.quizzes != 0).flatten(1).sum(1)
+    fewest, most, seconds = int(givens.min()), int(givens.max()), time.perf_counter() - began
+    return {
+        "file": str(path),
+        "name": made.name,
+        "fingerprint": made.fingerprint,
+        "boxes": str(boxes),
+        "boards": len(made),
+        "givens": [fewest, most],
+        "source": made.source,
+        "seconds": round(seconds, 3),
+        "text": f"{path}: {len(made)} boards with {fewest} to {most} givens, {boxes} boxes, in {seconds:.1f} s",
+    }
+
+
+def _digits_downloaded(folder: Path) -> dict[str, Any]:
+    from neuralilp.tasks.sudoku.digits import download_mnist, load_digits
+
+    began = time.perf_counter()
+    new = download_mnist(folder)
+    digits, seconds = load_digits(folder), time.perf_counter() - began
+    return {
+        "folder": str(folder / "mnist"),
+        "new_files": [path.name for path in new],
+        "train": len(digits.train_labels),
+        "test": len(digits.test_labels),
+        "seconds": round(seconds, 3),
+        "text": f"{folder / 'mnist'}: {digits.source} digits, {len(new)} new files, in {seconds:.1f} s",
+    }
+
+
 def _box(domain: str, lower: float | None, upper: float | None) -> dict[str, float]:
     from neuralilp.tasks.random_constraints.data import BOXES
 

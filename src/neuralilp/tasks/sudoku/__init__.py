@@ -1,0 +1,1 @@
+"""Sudoku, symbolic and visual (Section 4.1): learn the rules of the game from puzzles and their solutions."""

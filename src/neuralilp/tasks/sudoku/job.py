@@ -1,0 +1,160 @@
+"""What every method on sudoku is given, and how its answers are judged."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from neuralilp.metrics import variable_accuracy, vector_accuracy
+from neuralilp.tasks.runs import Conditions
+from neuralilp.tasks.sudoku.boards import Boxes, digits_of, one_hot
+from neuralilp.tasks.sudoku.data import Puzzles, SudokuData
+from neuralilp.tasks.sudoku.digits import Digits
+from neuralilp.tasks.sudoku.visual import draw_boards, images_of
+
+Input = Literal["symbolic", "visual"]
+
+VALIDATION_SOLVE_SECONDS, TEST_SOLVE_SECONDS = 1.0, 10.0
+"""For one board: an answer that does not come is a wrong one."""
+
+AT_ONCE = 100
+"""Boards whose images are held at once."""
+
+
+class Answers(NamedTuple):
+    """A method's answers to boards."""
+
+    z: Float[Tensor, "board n"]
+    statuses: dict[str, int]
+    seconds: tuple[float, ...] = ()
+    """For each board, where it was solved one by one."""
+
+
+Answer = Callable[[Tensor], Answers]
+"""x as the model takes it, `board ...`, -> answers."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Examples:
+    """Boards to learn from or to be judged by."""
+
+    x: Tensor
+    """One-hot quizzes `board n`; for visual boards the numbers of the images, `board cell`."""
+    solution: Float[Tensor, "board n"]
+    table: Tensor | None = None
+    """The images `image 28 28`; None for symbolic boards."""
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def inputs(self, rows: slice = slice(None)) -> Tensor:
+        """x as the model takes it: images are looked up."""
+        return self.x[rows] if self.table is None else images_of(self.table, self.x[rows])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Boards:
+    """All boards of a run, as its model sees them."""
+
+    boxes: Boxes
+    input: Input
+    train: Examples
+    validation: Examples
+    test: Examples
+    facts: dict[str, Any]
+    """For the record: where boards and digits come from, and how many solutions are in the test and in training."""
+
+    @classmethod
+    def of(cls, data: SudokuData, digits: Digits | None, seed: int) -> Boards:
+        """Symbolic boards; visual ones where there are ``digits``. Images of the test are never those of training."""
+        split, generator = data.split(), torch.Generator().manual_seed(seed)
+
+        def examples(puzzles: Puzzles, is_test: bool) -> Examples:
+            solution = one_hot(puzzles.solutions, data.boxes)
+            if digits is None:
+                return Examples(one_hot(puzzles.quizzes, data.boxes), solution)
+            images, labels = (
+                (digits.test_images, digits.test_labels) if is_test else (digits.train_images, digits.train_labels)
+            )
+            drawn = draw_boards(puzzles.quizzes, images, labels, generator)
+            return Examples(drawn.image, solution, drawn.table)
+
+        facts = {"boards": data.source, "train": len(split.train.quizzes), "test_solutions_seen": split.duplicates}
+        return cls(
+            boxes=data.boxes,
+            input="symbolic" if digits is None else "visual",
+            train=examples(split.train, False),
+            validation=examples(split.validation, False),
+            test=examples(split.test, True),
+            facts=facts if digits is None else {**facts, "digits": digits.source},
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Job(Conditions):
+    """Boards to learn the rules from, and for visual ones the reading of digits."""
+
+    boards: Boards
+
+    @property
+    def generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(self.seed)
+
+
+class OnImages(nn.Module):
+    """A step on visual boards whose cells are numbers of images: it looks them up for the step inside."""
+
+    table: Tensor
+
+    def __init__(self, step: nn.Module, table: Tensor) -> None:
+        super().__init__()
+        self.step = step
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(
+        self, x: Tensor, solution: Tensor, *, temperature: float, generator: torch.Generator | None = None
+    ) -> Any:
+        return self.step(images_of(self.table, x), solution, temperature=temperature, generator=generator)
+
+
+def on_boards(step: nn.Module, examples: Examples) -> nn.Module:
+    """The step as training calls it, with x of ``examples``."""
+    return step if examples.table is None else OnImages(step, examples.table)
+
+
+class Judgement(NamedTuple):
+    figures: dict[str, float]
+    statuses: dict[str, int]
+    seconds: float | None
+    """The median for one board."""
+
+
+@torch.no_grad()
+def judged(answer: Answer, examples: Examples, boxes: Boxes, budget: float = math.inf) -> Judgement:
+    """What a method's answers are worth; after ``budget`` seconds no further boards are looked at."""
+    answers: list[Answers] = []
+    began, size = time.perf_counter(), AT_ONCE if math.isinf(budget) else 1
+    for low in range(0, len(examples), size):
+        answers.append(answer(examples.inputs(slice(low, low + size))))
+        if time.perf_counter() - began >= budget:
+            break
+    z = torch.cat([part.z for part in answers])
+    solution = examples.solution[: len(z)]
+    is_right = (digits_of(z.float(), boxes) == digits_of(solution, boxes)).flatten(1).all(1)
+    figures = {
+        "board_accuracy": is_right.double().mean().item(),
+        "vector_accuracy": vector_accuracy(z, solution),
+        "variable_accuracy": variable_accuracy(z, solution),
+    }
+    statuses = sum((collections.Counter(part.statuses) for part in answers), collections.Counter())
+    seconds = [each for part in answers for each in part.seconds]
+    return Judgement(figures, dict(statuses), statistics.median(seconds) if seconds else None)

@@ -1,0 +1,234 @@
+"""The methods that are compared on sudoku, with their settings, and one run of any of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
+from neuralilp.balancing import CoefficientOfVariation
+from neuralilp.baselines import RRN, CombOptNetStep, RRNStep, SATNet, SATNetStep, board_neighbours
+from neuralilp.distill import explain
+from neuralilp.errors import InputError
+from neuralilp.loss import ILPLoss
+from neuralilp.model import NeuralILP
+from neuralilp.negatives import BatchNegatives, KHop, OneHop, ProjectAndSample, Union
+from neuralilp.step import LossStep
+from neuralilp.storage import save
+from neuralilp.tasks.runs import Recipe, run_recorded
+from neuralilp.tasks.sudoku.data import SudokuData
+from neuralilp.tasks.sudoku.digits import Digits
+from neuralilp.tasks.sudoku.job import (
+    TEST_SOLVE_SECONDS,
+    VALIDATION_SOLVE_SECONDS,
+    Answer,
+    Answers,
+    Boards,
+    Job,
+    judged,
+    on_boards,
+)
+from neuralilp.tasks.sudoku.models import (
+    axes,
+    has_true_rules,
+    new_model,
+    read_rules,
+    solved,
+    with_distilled,
+)
+from neuralilp.tasks.sudoku.networks import LeNet
+from neuralilp.tasks.sudoku.plus import learn_plus
+from neuralilp.training import Outcome, Report, RunFolder, Schedule, triangular
+
+TASK = "sudoku"
+PLUS = "ilploss-plus"
+METHODS = ("ilploss", PLUS, "rrn", "satnet", "comboptnet", "neural")
+
+RAW_SECONDS = 60.0
+"""For boards solved with the learnt rows as they are: as many as this allows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner:
+    """A model, how it is trained, and its answers as it is at the time."""
+
+    model: nn.Module
+    recipe: Recipe
+    answer: Answer
+
+
+def run(
+    data: SudokuData,
+    digits: Digits | None,
+    method: str,
+    *,
+    out: Path,
+    seed: int = 0,
+    time_limit: float | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+) -> dict[str, Any] | None:
+    """Train on boards and test: the record of the run, which is also in its folder. None when interrupted.
+
+    With ``digits`` the boards are visual. ``time_limit`` is for training with its validations, the test comes on top.
+    """
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    if method == "neural" and digits is None:
+        raise InputError("method neural reads images: it needs visual boards, got symbolic ones")
+    boards = Boards.of(data, digits, seed)
+
+    def learnt(folder: RunFolder) -> tuple[nn.Module, Outcome]:
+        job = Job(folder, seed, time_limit, False, resume, report, boards)
+        if method == PLUS:
+            return learn_plus(job)
+        learner = LEARNERS[method](job)
+        figures = lambda: judged(learner.answer, boards.validation, boards.boxes).figures  # noqa: E731
+        examples = boards.train
+        return learner.model, learner.recipe.follow((examples.x, examples.solution), figures, job)
+
+    config = {
+        "task": TASK,
+        "method": method,
+        "seed": seed,
+        "setting": {"size": data.boxes.size, "boxes": str(data.boxes), "input": boards.input},
+        "data_fingerprint": data.fingerprint,
+        **boards.facts,
+    }
+    return run_recorded(
+        out,
+        config,
+        resume=resume,
+        time_limit=time_limit,
+        learn=learnt,
+        test=lambda model: final_figures(model, boards),
+        save=save_model,
+    )
+
+
+def final_figures(model: nn.Module, boards: Boards) -> dict[str, Any]:
+    """Entries of the record. A program is tested through its rules, and on a few boards as it is."""
+    if not isinstance(model, NeuralILP):
+        judgement = judged(predicted(model), boards.test, boards.boxes)
+        return {"test": judgement.figures, "statuses": judgement.statuses}
+    distilled = read_rules(model, boards.train.solution)
+    ruled = with_distilled(model, distilled)
+    judgement = judged(lambda x: solved(ruled, x, TEST_SOLVE_SECONDS), boards.test, boards.boxes)
+    raw = judged(lambda x: solved(model, x, RAW_SECONDS), boards.test, boards.boxes, budget=RAW_SECONDS)
+    return {
+        "test": judgement.figures,
+        "statuses": judgement.statuses,
+        "solve_seconds": judgement.seconds,
+        "test_raw": raw.figures,
+        "statuses_raw": raw.statuses,
+        "solve_seconds_raw": raw.seconds,
+        "rules": explain(distilled, axes(boards.boxes)),
+        "has_true_rules": has_true_rules(distilled, boards.boxes),
+    }
+
+
+def save_model(model: nn.Module, folder: Path) -> None:
+    if isinstance(model, NeuralILP):
+        save(model, folder, overwrite=True)
+
+
+def predicted(model: nn.Module) -> Answer:
+    """Answers of a network, which are always there, right or wrong."""
+
+    def answer(x: torch.Tensor) -> Answers:
+        z = model.predict(x)
+        return Answers(z, {"predicted": len(z)})
+
+    return answer
+
+
+# -- the paper's settings, and those of the rivals ---------------------------------------------------------------------
+
+
+def by_rules(model: NeuralILP, job: Job) -> Answer:
+    """Answers by the rules that the model has now, which are read anew for every hundred boards."""
+
+    def answer(x: torch.Tensor) -> Answers:
+        rules = read_rules(model, job.boards.train.solution)
+        return solved(with_distilled(model, rules), x, VALIDATION_SOLVE_SECONDS)
+
+    return answer
+
+
+def ilploss(job: Job) -> Learner:
+    boards = job.boards
+    model = new_model(boards.boxes, boards.input, job.generator)
+    sampler = Union(OneHop(), KHop((2, 3, 4), count=boards.boxes.num_variables), ProjectAndSample(), BatchNegatives())
+    step = LossStep(model, sampler, ILPLoss(), CoefficientOfVariation())
+    recipe = Recipe(
+        step=on_boards(step, boards.train),
+        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True),
+        scheduler=lambda optimiser: triangular(optimiser, peak=1e-3, half_cycle=2000),
+        temperature=PlateauTemperature(1.0, factor=0.1, patience=4, floor=0.001),
+        schedule=Schedule(epochs=1000, batch_size=10, validate_every=4, patience=10, goal=1.0),
+    )
+    return Learner(model, recipe, by_rules(model, job))
+
+
+def comboptnet(job: Job) -> Learner:
+    boards = job.boards
+    model = new_model(boards.boxes, boards.input, job.generator)
+    recipe = Recipe(
+        step=on_boards(CombOptNetStep(model, time_limit=VALIDATION_SOLVE_SECONDS), boards.train),
+        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=5e-4),
+        temperature=MilestoneTemperature(0.5, factor=0.5, epochs=()),
+        schedule=Schedule(epochs=100, batch_size=8, goal=1.0),
+        monitor="vector_accuracy",
+    )
+    return Learner(model, recipe, by_rules(model, job))
+
+
+def rrn(job: Job) -> Learner:
+    """The published settings; the graph is given."""
+    boxes, generator = job.boards.boxes, job.generator
+    perception = None if job.boards.input == "symbolic" else LeNet(boxes.size, generator=generator)
+    model = RRN(board_neighbours(boxes.rows, boxes.columns), boxes.size, perception=perception, generator=generator)
+    recipe = Recipe(
+        step=on_boards(RRNStep(model), job.boards.train),
+        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=2e-4, weight_decay=1e-4),
+        temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
+        schedule=Schedule(epochs=1000, batch_size=64, goal=1.0),
+        monitor="board_accuracy",
+    )
+    return Learner(model, recipe, predicted(model))
+
+
+def satnet(job: Job) -> Learner:
+    """The published settings for 9×9: 600 clauses and 300 auxiliary variables, in proportion at other sizes."""
+    boxes, generator = job.boards.boxes, job.generator
+    n = boxes.num_variables
+    perception = None if job.boards.input == "symbolic" else LeNet(boxes.size, generator=generator)
+    model = SATNet(
+        n,
+        clauses=max(600 * n // 729, 40),
+        auxiliary=max(300 * n // 729, 20),
+        digits=boxes.size,
+        perception=perception,
+        generator=generator,
+    )
+    recipe = Recipe(
+        step=on_boards(SATNetStep(model), job.boards.train),
+        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=2e-3),
+        temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
+        schedule=Schedule(epochs=100, batch_size=40, goal=1.0),
+        monitor="board_accuracy",
+    )
+    return Learner(model, recipe, predicted(model))
+
+
+LEARNERS: dict[str, Callable[[Job], Learner]] = {
+    "ilploss": ilploss,
+    "comboptnet": comboptnet,
+    "rrn": rrn,
+    "satnet": satnet,
+}
