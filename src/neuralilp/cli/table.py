@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,23 +19,38 @@ def table() -> None:
     """The paper's tables with its figures and those of the runs at hand, mean ± standard error."""
 
 
+Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Run folders, record.json files, or folders with such at any depth.",
+        show_default="results/TASK",
+    ),
+]
+AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
+
+
 @app.command("random-constraints")
-def random_constraints(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Run folders, record.json files, or folders with such at any depth.",
-            show_default="results/random-constraints",
-        ),
-    ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
-) -> None:
+def random_constraints(runs: Runs = None, markdown: AsMarkdown = False, as_json: AsJson = False) -> None:
     """Table 2: vector accuracy and training time for 1, 2, 4 and 8 constraints, binary and dense."""
+    from neuralilp.tasks.random_constraints import table as task
+
+    show(task, runs, "datasets", markdown, as_json)
+
+
+@app.command("sudoku")
+def sudoku(runs: Runs = None, markdown: AsMarkdown = False, as_json: AsJson = False) -> None:
+    """Table 1: board accuracy and training time for sizes 4, 6 and 9, symbolic and visual."""
+    from neuralilp.tasks.sudoku import table as task
+
+    show(task, runs, "seeds", markdown, as_json)
+
+
+def show(task: Any, runs: list[Path] | None, over: str, markdown: bool, as_json: bool) -> None:
+    """Print the table of a task, whose module has ``TASK``, ``result_table`` and ``as_json``."""
     from rich.console import Console
 
     from neuralilp.tasks import table as tables
-    from neuralilp.tasks.random_constraints import table as task
 
     found = tables.find_records(runs or [Path("results") / task.TASK], task.TASK)
     result = task.result_table(found)
@@ -43,10 +58,10 @@ def random_constraints(
         typer.echo(json.dumps({**task.as_json(result), "records": len(found)}))
         return
     if markdown:
-        typer.echo(f"{tables.markdown(result)}\n\n{result.caption('datasets')}")
+        typer.echo(f"{tables.markdown(result)}\n\n{result.caption(over)}")
         return
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDTH_OF_A_FILE
     tables.print_table(result, console)
-    console.print(result.caption("datasets"), soft_wrap=True)
+    console.print(result.caption(over), soft_wrap=True)

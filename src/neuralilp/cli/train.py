@@ -108,6 +108,79 @@ def random_constraints(
     finish(record, folder, as_json)
 
 
+class SudokuMethod(enum.StrEnum):
+    ILPLOSS = "ilploss"
+    ILPLOSS_PLUS = "ilploss-plus"
+    RRN = "rrn"
+    SATNET = "satnet"
+    COMBOPTNET = "comboptnet"
+    NEURAL = "neural"
+
+
+class SudokuInput(enum.StrEnum):
+    SYMBOLIC = "symbolic"
+    VISUAL = "visual"
+
+
+@app.command("sudoku")
+def sudoku(
+    size: Annotated[int, typer.Option(help="Digits of a board: 4, 6, 9 or any other product.", min=4)] = 9,
+    box: Annotated[
+        str | None, typer.Option(help="Height and width of a box, as in 2x3.", show_default="the most square")
+    ] = None,
+    input: Annotated[SudokuInput, typer.Option(help="Digits, or images of handwritten ones.")] = SudokuInput.SYMBOLIC,
+    method: Annotated[
+        SudokuMethod,
+        typer.Option(
+            help="ilploss: the paper's; ilploss-plus: ours, rules off the affine hull of the solutions; rrn: recurrent "
+            "relational network; satnet: a relaxed MAXSAT layer; comboptnet: the solver as a layer; neural: reading."
+        ),
+    ] = SudokuMethod.ILPLOSS,
+    boards: Annotated[
+        Path | None,
+        typer.Option(help="CSV file of quizzes and solutions.", show_default="in the data folder, else generated"),
+    ] = None,
+    seed: Seed = 0,
+    time_limit: TimeLimit = 1200.0,
+    out: Out = None,
+    data: Data = None,
+    resume: Resume = False,
+    threads: Threads = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Learn the rules of sudoku from solved boards, and to read handwritten ones (Section 4.1 of the paper)."""
+    import torch
+
+    from neuralilp.tasks.data import data_folder
+    from neuralilp.tasks.sudoku.boards import Boxes
+    from neuralilp.tasks.sudoku.data import load
+    from neuralilp.tasks.sudoku.digits import load_digits
+    from neuralilp.tasks.sudoku.methods import run
+    from neuralilp.tasks.sudoku.table import TASK
+    from neuralilp.training import progress
+
+    torch.set_num_threads(threads)
+    boxes = Boxes.of_size(size) if box is None else Boxes.parse(box)
+    if boxes.size != size:
+        raise typer.BadParameter(f"a board of {size} digits has no boxes of {boxes}", param_hint="--box")
+    folder = out or _folder(TASK, method.value, f"{size}x{size}", input.value, seed=seed)
+    place = data_folder(data, create=True)
+    loaded = load(place, boxes, boards)
+    digits = load_digits(place) if input is SudokuInput.VISUAL else None
+    with disk_errors_told(folder):
+        record = run(
+            loaded,
+            digits,
+            method.value,
+            out=folder,
+            seed=seed,
+            time_limit=None if math.isinf(time_limit) else time_limit,
+            resume=resume,
+            report=progress(),
+        )
+    finish(record, folder, as_json)
+
+
 @contextlib.contextmanager
 def disk_errors_told(folder: Path) -> Iterator[None]:
     """A folder that cannot be made or written to ends the command with a message, as other errors do."""

@@ -41,11 +41,12 @@ from neuralilp.tasks.sudoku.models import (
     solved,
     with_distilled,
 )
-from neuralilp.tasks.sudoku.networks import LeNet
+from neuralilp.tasks.sudoku.networks import LeNet, Reader, VisualCost
 from neuralilp.tasks.sudoku.plus import learn_plus
+from neuralilp.tasks.sudoku.reading import RuleStep, reading_recipe
+from neuralilp.tasks.sudoku.table import TASK
 from neuralilp.training import Outcome, Report, RunFolder, Schedule, triangular
 
-TASK = "sudoku"
 PLUS = "ilploss-plus"
 METHODS = ("ilploss", PLUS, "rrn", "satnet", "comboptnet", "neural")
 
@@ -113,9 +114,10 @@ def run(
 
 def final_figures(model: nn.Module, boards: Boards) -> dict[str, Any]:
     """Entries of the record. A program is tested through its rules, and on a few boards as it is."""
-    if not isinstance(model, NeuralILP):
+    if isinstance(model, Predictor):
         judgement = judged(predicted(model), boards.test, boards.boxes)
         return {"test": judgement.figures, "statuses": judgement.statuses}
+    assert isinstance(model, NeuralILP)
     distilled = read_rules(model, boards.train.solution)
     ruled = with_distilled(model, distilled)
     judgement = judged(lambda x: solved(ruled, x, TEST_SOLVE_SECONDS), boards.test, boards.boxes)
@@ -137,7 +139,10 @@ def save_model(model: nn.Module, folder: Path) -> None:
         save(model, folder, overwrite=True)
 
 
-def predicted(model: nn.Module) -> Answer:
+Predictor = RRN | SATNet | Reader
+
+
+def predicted(model: Predictor) -> Answer:
     """Answers of a network, which are always there, right or wrong."""
 
     def answer(x: torch.Tensor) -> Answers:
@@ -226,9 +231,18 @@ def satnet(job: Job) -> Learner:
     return Learner(model, recipe, predicted(model))
 
 
+def neural(job: Job) -> Learner:
+    """The network of ilploss and ilploss-plus, told all digits of the solution."""
+    boards, k = job.boards, job.boards.boxes.size
+    model = Reader(LeNet(k, generator=job.generator))
+    step = RuleStep(VisualCost(model), torch.arange(k**3).view(-1, k))
+    return Learner(model, reading_recipe(step, boards.train, monitor="variable_accuracy"), predicted(model))
+
+
 LEARNERS: dict[str, Callable[[Job], Learner]] = {
     "ilploss": ilploss,
     "comboptnet": comboptnet,
     "rrn": rrn,
     "satnet": satnet,
+    "neural": neural,
 }

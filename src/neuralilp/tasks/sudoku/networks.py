@@ -64,6 +64,23 @@ class LeNet(nn.Module):
         return logits.index_select(0, place).view(*images.shape[:-2], self.classes)
 
 
+class Reader(nn.Module):
+    """Digits of cells by their images alone: what is not shown is guessed."""
+
+    def __init__(self, network: LeNet) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Float[Tensor, "*batch cell height width"]) -> Float[Tensor, "*batch cell class"]:
+        return self.network(images)
+
+    @torch.no_grad()
+    def predict(self, images: Float[Tensor, "*batch cell height width"]) -> Float[Tensor, "*batch var"]:
+        """A one-hot a cell: its digit with the highest score."""
+        logits = self(images)
+        return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).flatten(-2).to(logits.dtype)
+
+
 class VisualCost(nn.Module):
     """Images `*batch cell 28 28` -> c = -scores, `*batch var`, for :class:`~neuralilp.NetworkCost`.
 

@@ -7,17 +7,14 @@ import time
 
 import torch
 
-from neuralilp.annealing import MilestoneTemperature
 from neuralilp.constraints import Box, KnownConstraints
 from neuralilp.model import NeuralILP
-from neuralilp.tasks.runs import Recipe
-from neuralilp.tasks.sudoku.job import VALIDATION_SOLVE_SECONDS, Boards, Job, judged, on_boards
+from neuralilp.tasks.sudoku.job import VALIDATION_SOLVE_SECONDS, Boards, Job, judged
 from neuralilp.tasks.sudoku.models import new_cost, read_rules, solved, with_distilled
-from neuralilp.tasks.sudoku.reading import RuleStep, exactly_one
-from neuralilp.training import Outcome, Schedule
+from neuralilp.tasks.sudoku.reading import RuleStep, exactly_one, reading_recipe
+from neuralilp.training import Outcome
 from neuralilp.warmstart import affine_hull
 
-EPOCHS, BATCH, PEAK = 4, 20, 2e-3
 MONITOR = "board_accuracy"
 
 
@@ -35,26 +32,13 @@ def learn_plus(job: Job) -> tuple[NeuralILP, Outcome]:
     if boards.input == "symbolic":
         return model, validated(ruled, job, seconds)
     step = RuleStep(model.cost, exactly_one(rules))
-    recipe = reading_recipe(step, boards)
+    recipe = reading_recipe(step, boards.train, monitor="likelihood")
     outcome = recipe.follow((boards.train.x, boards.train.solution), lambda: reading_figures(step, ruled, boards), job)
     return model, dataclasses.replace(outcome, train_seconds=outcome.train_seconds + seconds)
 
 
 SLACK = 1e-3
 """Rounding to float32 moves the hull's rows by far less, and any other integral point violates some by far more."""
-
-
-def reading_recipe(step: RuleStep, boards: Boards) -> Recipe:
-    """One cycle of the learning rate. The best weights are those under which validation boards are likeliest."""
-    steps = EPOCHS * -(-len(boards.train) // BATCH)
-    return Recipe(
-        step=on_boards(step, boards.train),
-        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=PEAK),
-        scheduler=lambda optimiser: torch.optim.lr_scheduler.OneCycleLR(optimiser, PEAK, total_steps=steps + 1),
-        temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
-        schedule=Schedule(epochs=EPOCHS, batch_size=BATCH),
-        monitor="likelihood",
-    )
 
 
 @torch.no_grad()

@@ -9,8 +9,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from neuralilp.annealing import MilestoneTemperature
 from neuralilp.distill import Distilled
 from neuralilp.errors import InputError
+from neuralilp.tasks.runs import Recipe
+from neuralilp.tasks.sudoku.job import Examples, on_boards
+from neuralilp.training import Schedule
+
+EPOCHS, BATCH, PEAK = 4, 20, 2e-3
 
 
 class ReadingTerms(NamedTuple):
@@ -59,3 +65,16 @@ def exactly_one(distilled: Distilled) -> Int[Tensor, "rule member"]:
         raise InputError("distilled must have rules of the kind 'exactly one', got none")
     chosen = a[is_one][sizes == sizes.mode().values]
     return chosen.nonzero()[:, 1].view(len(chosen), -1)
+
+
+def reading_recipe(step: RuleStep, examples: Examples, *, monitor: str) -> Recipe:
+    """A few epochs, in one cycle of the learning rate."""
+    steps = EPOCHS * -(-len(examples) // BATCH)
+    return Recipe(
+        step=on_boards(step, examples),
+        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=PEAK),
+        scheduler=lambda optimiser: torch.optim.lr_scheduler.OneCycleLR(optimiser, PEAK, total_steps=steps + 1),
+        temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
+        schedule=Schedule(epochs=EPOCHS, batch_size=BATCH),
+        monitor=monitor,
+    )
