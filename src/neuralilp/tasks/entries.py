@@ -16,8 +16,8 @@ ACCURACY, MINUTES = "accuracy (%)", "time (min)"
 Setting = tuple[Hashable, ...]
 """What tells one data set of a task from another: a tuple that reads well with slashes in between."""
 
-PaperTable = Mapping[str, Mapping[str, Mapping[str, Mapping[str, tuple[float, ...]]]]]
-"""The paper's figures by section, method, group and column: a mean, and its standard error where there is one."""
+PaperTable = Mapping[str, Mapping[str, dict[str, dict[str, Figure]]]]
+"""The paper's figures by section, method, group and column."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,11 +58,7 @@ def rows_of(paper: PaperTable, entries: Iterable[Entry], order: Sequence[str]) -
     rows = []
     for section in [*paper, *sorted({entry.section for entry in entries} - set(paper))]:
         for method, groups in paper.get(section, {}).items():
-            figures = {
-                group: {column: Figure(*figure) for column, figure in columns.items()}
-                for group, columns in groups.items()
-            }
-            rows.append(Row(section, f"{method} (paper)", figures, is_ours=False))
+            rows.append(Row(section, f"{method} (paper)", groups, is_ours=False))
         ours = [entry for entry in entries if entry.section == section]
         for label in sorted({entry.label for entry in ours}, key=lambda label: _position(label, order)):
             rows.append(_our_row(section, label, [entry for entry in ours if entry.label == label]))

@@ -8,7 +8,7 @@ from typing import Any
 
 from neuralilp.errors import FileFormatError
 from neuralilp.tasks.entries import ACCURACY, MINUTES, Entry, PaperTable, checked, rows_as_json, rows_of
-from neuralilp.tasks.table import Record, ResultTable, number
+from neuralilp.tasks.table import Figure, Record, ResultTable, number
 
 TASK = "random-constraints"
 COLUMN = "m' = "
@@ -68,7 +68,10 @@ def _paper() -> PaperTable:
     columns = [_column(m) for m in PAPER_CONSTRAINTS]
     return {
         domain: {
-            method: {group: dict(zip(columns, values, strict=True)) for group, values in groups.items()}
+            method: {
+                group: {column: Figure(*value) for column, value in zip(columns, values, strict=True)}
+                for group, values in groups.items()
+            }
             for method, groups in methods.items()
         }
         for domain, methods in PAPER_TABLE_2.items()

@@ -8,7 +8,7 @@ from typing import Any
 
 from neuralilp.errors import FileFormatError
 from neuralilp.tasks.entries import ACCURACY, MINUTES, Entry, PaperTable, checked, rows_as_json, rows_of
-from neuralilp.tasks.table import Record, ResultTable, number
+from neuralilp.tasks.table import Figure, Record, ResultTable, number
 
 TASK = "sudoku"
 PAPER_SIZES = (4, 6, 9)
@@ -55,7 +55,7 @@ def _paper() -> PaperTable:
     return {
         section: {
             method: {
-                group: {_column(size): (value,) for size, value in zip(PAPER_SIZES, values, strict=False)}
+                group: {_column(size): Figure(value) for size, value in zip(PAPER_SIZES, values, strict=False)}
                 for group, values in groups.items()
             }
             for method, groups in methods.items()
