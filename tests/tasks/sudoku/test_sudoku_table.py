@@ -51,8 +51,8 @@ def test_json_has_the_figures() -> None:
 def test_records_that_do_not_belong() -> None:
     with pytest.raises(FileFormatError, match=r"a.json: setting must hold size, boxes and input, got \{\}"):
         result_table({Path("a.json"): make_record(task="sudoku", setting={}, test={"board_accuracy": 1.0})})
-    with pytest.raises(FileFormatError, match="test.board_accuracy must be a number"):
+    with pytest.raises(FileFormatError, match=r"test.board_accuracy must be a number"):
         result_table({Path("a.json"): record() | {"test": {}}})
     other = record() | {"data_fingerprint": "other", "seed": 1}
-    with pytest.raises(InputError, match="agree on the data of 4/2x2/symbolic: a.json and b.json"):
+    with pytest.raises(InputError, match=r"agree on the data of 4/2x2/symbolic: a.json and b.json"):
         result_table({Path("a.json"): record(), Path("b.json"): other})
