@@ -54,6 +54,7 @@ from neuralilp.step import LossStep as LossStep
 from neuralilp.storage import load as load
 from neuralilp.storage import save as save
 from neuralilp.terms import LossTerms as LossTerms
+from neuralilp.warmstart import affine_hull as affine_hull
 from neuralilp.warmstart import fit_optimality_conditions as fit_optimality_conditions
 
 __version__ = _version("neuralilp")

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from neuralilp.cli import bench, data, demo, table, train
+from neuralilp.cli import bench, data, demo, explain, table, train
 from neuralilp.errors import NeuralILPError
 
 
@@ -33,6 +33,7 @@ app = typer.Typer(
 
 # A command is registered as a function, a group of commands with app.add_typer(group.app, name="group").
 app.command("demo")(demo.run)
+app.command("explain")(explain.explain)
 app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")
 app.add_typer(table.app, name="table")

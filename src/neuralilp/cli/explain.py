@@ -1,0 +1,35 @@
+"""``neuralilp explain``: what a run has learnt, in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(help="Run folder, or its record.json.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
+) -> None:
+    """The rules that were read from the learnt constraints, and how well they do."""
+    from neuralilp.errors import FileFormatError
+    from neuralilp.tasks.table import RECORD_FILE
+    from neuralilp.training import read_record
+
+    path = run / RECORD_FILE if run.is_dir() else run
+    record = read_record(path)
+    rules = record.get("rules")
+    if not isinstance(rules, list):
+        raise FileFormatError(f"{path} has no rules: {record['task']} by {record['method']} does not read any")
+    if as_json:
+        facts = ("task", "method", "setting", "rules", "test", "test_raw", "has_true_rules")
+        typer.echo(json.dumps({name: record.get(name) for name in facts}))
+        return
+    for rule in rules:
+        typer.echo(rule)
+    typer.echo("")
+    for name, label in (("test", "by these rules"), ("test_raw", "by the learnt rows as they are")):
+        figures = ", ".join(f"{metric.replace('_', ' ')} {value:.1%}" for metric, value in record[name].items())
+        typer.echo(f"{label}: {figures} on {sum(record[name.replace('test', 'statuses')].values())} instances")
