@@ -34,7 +34,7 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
-def make_step(compile: bool) -> LossStep:
+def make_step(compile: bool, window: int | None = None) -> LossStep:
     generator = torch.Generator().manual_seed(0)
     rows = [
         LearnableConstraints(3, 6, origin=(-1.0, 1.0), generator=generator),
@@ -42,7 +42,8 @@ def make_step(compile: bool) -> LossStep:
     ]
     model = NeuralILP(KnownCost(), rows, Box(-2.0, 2.0, 6))
     sampler = Union(OneHop(), KHop((2, 3), 8), ProjectAndSample(), BatchNegatives())
-    return LossStep(model, sampler, ILPLoss(compile=False), CoefficientOfVariation(), compile=compile)
+    loss = ILPLoss(known_rows_compete=window is None, compile=False)
+    return LossStep(model, sampler, loss, CoefficientOfVariation(window=window), compile=compile)
 
 
 def make_batch() -> tuple[torch.Tensor, torch.Tensor]:
@@ -63,8 +64,12 @@ def test_step_is_the_modules_in_turn() -> None:
     torch.testing.assert_close(total, by_hand.balancer(expected))
 
 
-def check_same_terms_and_gradient() -> None:
-    step = make_step(compile=True)
+def check_same_with_a_window_and_without_bounds() -> None:
+    check_same_terms_and_gradient(window=50)
+
+
+def check_same_terms_and_gradient(window: int | None = None) -> None:
+    step = make_step(compile=True, window=window)
     plain = copy.deepcopy(step.model)
     x, y = make_batch()
     for temperature in (1.0, 0.1):  # the second must not need another compilation to be right
@@ -75,7 +80,7 @@ def check_same_terms_and_gradient() -> None:
         program = plain(x)
         numbers = Draw(y, torch.Generator().manual_seed(3))(step.count_numbers(x, y))
         negatives = step.sampler.sample(program, y, Draw(y, numbers=numbers))
-        expected = ILPLoss(compile=False)(program, y, negatives, temperature=temperature)
+        expected = step.loss(program, y, negatives, temperature=temperature)
         expected.stack().sum().backward()
         for name in ("positive", "negative", "covariance", "masked", "separated", "inside"):
             torch.testing.assert_close(getattr(terms, name), getattr(expected, name), rtol=1e-5, atol=1e-7)
@@ -126,6 +131,7 @@ def check_running_statistics_and_margins() -> None:
 CHECKS = [
     check_running_statistics_and_margins,
     check_same_terms_and_gradient,
+    check_same_with_a_window_and_without_bounds,
     check_bad_solution_after_a_good_one,
     check_copies_and_other_shapes,
 ]

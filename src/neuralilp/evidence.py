@@ -6,12 +6,16 @@ that is cheaper than some example's solution is feasible for none.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from neuralilp.errors import ShapeError
-from neuralilp.solving.cuts import CutPool
+
+if TYPE_CHECKING:
+    from neuralilp.solving import CutPool
 
 TIE = 1e-5
 """Costs that differ by less, relative to Σ_j |c_j| max(1, |y_j|), count as equal: well above float32's rounding."""
@@ -59,6 +63,8 @@ def valid_cuts(
     They never cut off a true solution as long as labels are right, so contradicting examples are left out
     (:func:`consistent`).
     """
+    from neuralilp.solving import CutPool  # what is known of examples is for learning too, which needs no solver
+
     keep = consistent(cost, solution)
     cost, solution = _checked(cost, solution)
     cost, solution = cost[keep], solution[keep]

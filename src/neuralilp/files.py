@@ -5,20 +5,27 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from neuralilp.errors import InputError
 
-def part_of(path: Path) -> Path:
-    """Where ``path`` is being written. A killed process leaves one behind, and the next write replaces it."""
-    return path.with_name(f".{path.stem}.part{path.suffix}")
+
+def part_of(path: Path, token: str = "") -> Path:
+    """Where ``path`` is being written; the suffix stays.
+
+    Without a ``token`` it is one name, for files that one process alone writes: a killed one leaves it behind, and the
+    next write replaces it.
+    """
+    return path.with_name(f".{path.stem}{token}.part{path.suffix}")
 
 
 @contextlib.contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A name in the same folder and with the same suffix to write to, which becomes ``path`` if nothing is raised."""
-    part = part_of(path)
+def written_whole(path: Path, part: Path | None = None) -> Iterator[Path]:
+    """A name in the same folder to write to, one's own if not given, which becomes ``path`` if nothing is raised."""
+    part = part or part_of(path, f"-{secrets.token_hex(4)}")
     try:
         yield part
         os.replace(part, path)
@@ -27,8 +34,15 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    with written_whole(path) as part:
+    """For files that one process alone writes."""
+    with written_whole(path, part_of(path)) as part:
         write_to_disk(part, data)
+
+
+def check_new(path: Path) -> None:
+    """Raise if there is something at ``path`` already."""
+    if path.exists() or path.is_symlink():
+        raise InputError(f"{path} exists already and is not replaced: remove it, or choose another place")
 
 
 def write_to_disk(path: Path, data: bytes) -> None:

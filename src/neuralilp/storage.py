@@ -8,7 +8,6 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import safetensors
 import safetensors.torch
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from neuralilp.description import Facts, NetworkError, describe, rebuild
 from neuralilp.errors import FileFormatError, InputError, NeuralILPError
-from neuralilp.files import write_to_disk
+from neuralilp.files import plain, write_to_disk
 from neuralilp.model import NeuralILP
 from neuralilp.program import IntegerProgram
 
@@ -48,7 +47,7 @@ def save(model: NeuralILP | IntegerProgram, folder: str | os.PathLike[str], *, o
         **facts,
         "tensors": _table(tensors),
     }
-    text = yaml.safe_dump(_plain(config), sort_keys=False, default_flow_style=None, width=160)
+    text = yaml.safe_dump(plain(config), sort_keys=False, default_flow_style=None, width=160)
     token = secrets.token_hex(4)
     temporary, old = (folder.with_name(f".{folder.name}-{token}{end}") for end in ("", "-old"))
     try:
@@ -143,12 +142,3 @@ def _check_file(path: Path) -> None:
 def _table(tensors: Mapping[str, Tensor]) -> Facts:
     """The dtype and the shape of each, as ``[float32, 12, 2]``."""
     return {name: [str(t.dtype).removeprefix("torch."), *t.shape] for name, t in sorted(tensors.items())}
-
-
-def _plain(value: Any) -> Any:
-    """Numbers of NumPy and PyTorch as Python's own, which YAML can write."""
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value.item() if hasattr(value, "item") else value

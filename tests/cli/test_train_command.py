@@ -316,7 +316,7 @@ def test_help_shows_every_option_with_its_default(monkeypatch: pytest.MonkeyPatc
         "--method": "ilploss",
         "--rows": "(twice the true ones)",
         "--seed": "0",
-        "--time-limit": "180.0",
+        "--time-limit": "600.0",
         "--out": "(below runs, by task, method, setting and seed)",
         "--data": "(variable NEURALILP_DATA, else the cache folder)",
         "--resume": "(off)",

@@ -129,10 +129,29 @@ def toy(folder: Path, **changes: Any) -> tuple[Outcome, dict[str, torch.Tensor]]
         scheduler=lambda optimiser: triangular(optimiser, 0.3, 5),
         temperature=PlateauTemperature(1.0, factor=0.5, patience=0, floor=0.1),
         validate=lambda step: {"figure": -float((step.w - 1).square().sum())},
-        schedule=Schedule(epochs=7, batch_size=4, restart_on_drop=True),
-        **changes,
+        **{"schedule": TOY, **changes},
     )
     return outcome, weights(step)
+
+
+TOY = Schedule(epochs=7, batch_size=4, restart_on_drop=True)
+
+
+@pytest.mark.parametrize("end", ["goal", "patience"])
+def test_a_kill_at_the_end_does_not_let_a_run_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    toy(tmp_path / "long")
+    figures = [row["validation/figure"] for row in lasting(tmp_path / "long")]
+    changes = {"goal": figures[0]} if end == "goal" else {"patience": 1}
+    schedule = dataclasses.replace(TOY, **changes)
+    whole = (*toy(tmp_path / "whole", schedule=schedule), tmp_path / "whole")
+    assert whole[0].stopped == end
+    assert whole[0].epochs < TOY.epochs
+    with monkeypatch.context() as patch:
+        patch.setattr("neuralilp.training.curves.Curves.draw", failing(1, [0], lambda *_: None))
+        with pytest.raises(Killed):
+            toy(tmp_path / "killed", schedule=schedule)
+    outcome, best = toy(tmp_path / "killed", schedule=schedule, resume=True)
+    assert_same_run(tmp_path / "killed", outcome, best, whole)
 
 
 def test_a_kill_between_any_two_file_operations_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,7 @@ def random_constraints(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
 ) -> None:
     """A dataset of costs and optimal solutions over one random program: new by the published recipe, or converted."""
+    from neuralilp.files import check_new
     from neuralilp.tasks.data import data_folder
     from neuralilp.tasks.random_constraints import data as files
     from neuralilp.tasks.random_constraints.generate import generate
@@ -70,7 +71,7 @@ def random_constraints(
             param_hint="--convert",
         )
     path = files.dataset_path(data_folder(folder, create=True), domain, constraints, dataset)
-    files.check_new(path)
+    check_new(path)
     if convert is None:
         made = generate(name, num_constraints=constraints, progress=True, **options)
     else:
@@ -135,6 +136,7 @@ def sudoku(
 def _boards_generated(
     size: int | None, box: str | None, options: dict[str, int | None], out: Path | None, folder: Path | None
 ) -> dict[str, Any]:
+    from neuralilp.files import check_new
     from neuralilp.tasks.data import data_folder
     from neuralilp.tasks.sudoku import data as files
     from neuralilp.tasks.sudoku.boards import Boxes
@@ -147,7 +149,7 @@ def _boards_generated(
         if size is not None and size != boxes.size:
             raise typer.BadParameter(f"a board of {size} digits has no boxes of {boxes}", param_hint="--box")
     path = files.boards_path(data_folder(folder, create=True), boxes) if out is None else out
-    files.check_new(path)
+    check_new(path)
     made = files.generate(boxes, **{option: value for option, value in options.items() if value is not None})
     files.write_csv(made, path)
     givens = (made.quizzes != 0).flatten(1).sum(1)

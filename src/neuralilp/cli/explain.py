@@ -31,5 +31,8 @@ def explain(
         typer.echo(rule)
     typer.echo("")
     for name, label in (("test", "by these rules"), ("test_raw", "by the learnt rows as they are")):
-        figures = ", ".join(f"{metric.replace('_', ' ')} {value:.1%}" for metric, value in record[name].items())
-        typer.echo(f"{label}: {figures} on {sum(record[name.replace('test', 'statuses')].values())} instances")
+        if name in record:
+            known = {metric: value for metric, value in record[name].items() if value is not None}
+            figures = ", ".join(f"{metric.replace('_', ' ')} {value:.1%}" for metric, value in known.items())
+            instances = sum(record.get(name.replace("test", "statuses"), {}).values())
+            typer.echo(f"{label}: {figures} on {instances} instances")

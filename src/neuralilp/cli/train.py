@@ -57,15 +57,16 @@ def random_constraints(
     method: Annotated[
         Method,
         typer.Option(
-            help="ilploss: the paper's; ilploss-plus: ours, which starts from the optimality conditions; comboptnet: "
-            "the solver as a layer; solver-negatives: ilploss with the solver's answers as further negatives."
+            help="ilploss: the paper's, with a few changes; ilploss-plus: ours, which starts from the optimality "
+            "conditions; comboptnet: the solver as a layer; solver-negatives: ilploss with the solver's answers as "
+            "further negatives."
         ),
     ] = Method.ILPLOSS,
     rows: Annotated[
         int | None, typer.Option(help="Constraints to learn.", min=1, show_default="twice the true ones")
     ] = None,
     seed: Seed = 0,
-    time_limit: TimeLimit = 180.0,
+    time_limit: TimeLimit = 600.0,
     out: Out = None,
     data: Data = None,
     resume: Resume = False,

@@ -49,6 +49,8 @@ class Recipe:
     schedule: Schedule
     scheduler: Callable[[Optimizer], LRScheduler | None] | None = None
     monitor: str = "variable_accuracy"
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Settings, by name, that make a run another one."""
 
     def follow(
         self, data: Sequence[Tensor], validate: Callable[[], Mapping[str, float]], conditions: Conditions
@@ -67,6 +69,7 @@ class Recipe:
             seed=conditions.seed,
             report=conditions.report,
             resume=conditions.resume,
+            facts=self.facts,
         )
 
 
@@ -75,14 +78,15 @@ def run_recorded(
     config: Mapping[str, Any],
     *,
     resume: bool,
-    time_limit: float | None,
+    facts: Mapping[str, Any],
     learn: Callable[[RunFolder], tuple[M, Outcome]],
     test: Callable[[M], dict[str, Any]],
     save: Callable[[M, Path], Any],
 ) -> dict[str, Any] | None:
     """Train and test: the record, which is also in the folder. None when interrupted.
 
-    ``config`` makes the run what it is. ``test`` returns entries of the record, ``test`` and ``statuses`` among them.
+    ``config`` makes the run what it is; ``facts`` are recorded beside it. ``test`` returns entries of the record,
+    ``test`` and ``statuses`` among them.
     With ``resume`` a run goes on where it was, or begins; one that has its record is over, and that is returned
     whatever the time limit is now.
     """
@@ -94,22 +98,23 @@ def run_recorded(
     model, outcome = learn(folder)
     if outcome.stopped == "interrupted":
         return None
-    interrupts = Interrupts()
-    try:
-        with interrupts.heeded(), interrupts.raising():
-            tested = test(model)
-    except KeyboardInterrupt:
-        return None
-    extra = {name: value for name, value in config.items() if name not in IDENTITY}
-    record = make_record(
-        **{name: config[name] for name in IDENTITY},
-        outcome=outcome,
-        test=tested.pop("test"),
-        statuses=tested.pop("statuses"),
-        extra={**extra, "time_limit": time_limit, **tested},
-    )
-    save(model, folder.path / "model")
-    folder.write_record(record)
+    with folder.locked():
+        interrupts = Interrupts()
+        try:
+            with interrupts.heeded(), interrupts.raising():
+                tested = test(model)
+        except KeyboardInterrupt:
+            return None
+        extra = {name: value for name, value in config.items() if name not in IDENTITY}
+        record = make_record(
+            **{name: config[name] for name in IDENTITY},
+            outcome=outcome,
+            test=tested.pop("test"),
+            statuses=tested.pop("statuses"),
+            extra={**extra, **facts, **tested},
+        )
+        save(model, folder.path / "model")
+        folder.write_record(record)
     return record
 
 

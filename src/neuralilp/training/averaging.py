@@ -11,7 +11,7 @@ from torch import nn
 
 
 class Average:
-    """A mean of a module's parameters in which each step counts 1/``over``, and the first ones alike. Buffers stay."""
+    """A mean of a module's parameters that fades: a new step counts 1/``over``, the first ones alike. Buffers stay."""
 
     def __init__(self, module: nn.Module, over: int) -> None:
         self.over, self.steps = over, 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neuralilp.errors import FileFormatError, InputError
-from neuralilp.files import write_whole, written_whole
+from neuralilp.files import part_of, write_whole, written_whole
 
 if TYPE_CHECKING:
     from lightning_fabric.loggers.tensorboard import TensorBoardLogger
@@ -111,7 +111,7 @@ def draw_curves(rows: Sequence[Row], path: Path) -> None:
     losses.set_yscale("symlog", linthresh=1e-4)
     settings.set_yscale("symlog", linthresh=1e-6)
     settings.set_xlabel("epoch")
-    with written_whole(path) as part:
+    with written_whole(path, part_of(path)) as part:
         figure.savefig(part, dpi=100)
 
 

@@ -71,7 +71,7 @@ class RunFolder:
         self.config |= plain(more)
         self.check(resume=resume)
         self.path.mkdir(parents=True, exist_ok=True)
-        with _locked(self.path / LOCK):
+        with self.locked():
             self.check(resume=resume)
             text = yaml.safe_dump(self.config, sort_keys=False, width=120).encode()
             if not (self.path / CONFIG).exists() or self._read_config() != yaml.safe_load(text):
@@ -80,6 +80,12 @@ class RunFolder:
                 yield
             finally:
                 self.curves.close()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """For this process alone."""
+        with _locked(self.path / LOCK):
+            yield
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         write_record(record, self.path / RECORD)

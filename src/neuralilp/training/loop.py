@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
@@ -43,6 +44,7 @@ def train(
     on_temperature: Callable[[float], None] | None = None,
     report: Report | None = None,
     resume: bool = False,
+    facts: Mapping[str, Any] | None = None,
 ) -> Outcome:
     """Train ``step`` and leave the weights of the best validation in it.
 
@@ -62,6 +64,8 @@ def train(
     ``checkpoint_every`` of the schedule, which may change; a run that is at its end returns its outcome. SIGINT and
     SIGTERM end a run with a checkpoint and ``stopped="interrupted"``.
 
+    ``facts`` (learning rates, say) go to the folder's configuration: a run with others does not resume this one.
+
     ``fabric`` must have been launched; without one, the run is a single process where the weights are. With several
     processes each takes its share of a batch, with weights such that the gradient is that of the whole batch whether
     or not it divides evenly (:class:`~neuralilp.training.batches.Batches`), as far as the loss is a mean over
@@ -77,16 +81,17 @@ def train(
     if not isinstance(folder, RunFolder):
         folder = RunFolder(folder)
     batches = Batches(data, fabric.device, fabric.global_rank, fabric.world_size)
-    facts = {
+    own = {
         "seed": seed,
         "monitor": monitor,
         "data": fingerprint(batches.tensors),
         "processes": fabric.world_size,
         **dataclasses.asdict(schedule),
+        **(facts or {}),
     }
     report = report if report is not None and fabric.is_global_zero else Silence()
     with contextlib.ExitStack() as stack:
-        on_rank_zero(fabric, lambda: stack.enter_context(folder.opened({"training": facts}, resume=resume)))
+        on_rank_zero(fabric, lambda: stack.enter_context(folder.opened({"training": own}, resume=resume)))
         stack.enter_context(_own_randomness(fabric.device))
         stack.callback(report.close)
         interrupts = Interrupts()

@@ -32,11 +32,12 @@ class Schedule:
     """A figure at which to stop: with the best that there is, 1 for an accuracy, nothing is left to gain."""
     time_limit: float | None = None
     """Seconds of wall time for the whole run: validation and the pieces before a resume count too. Training stops
-    early enough for a last validation that takes as long as the one before."""
+    early enough for a last validation that takes as long as the one before; where there was none, it comes on top."""
     checkpoint_every: float = 30.0
     """Seconds between checkpoints of everything. One is also written at every validation and at the end."""
     average_over: int | None = None
-    """Validate and keep, instead of the weights of a step, their mean over the last so many steps."""
+    """Validate and keep, instead of the weights of a step, their mean over about so many steps: the newest counts
+    1/average_over, and older ones fade."""
     restart_on_drop: bool = False
     """Begin the optimiser and the learning-rate schedule anew when the temperature drops."""
 
@@ -46,6 +47,8 @@ class Schedule:
         for name in ("patience", "average_over"):
             if getattr(self, name) is not None:
                 _check_whole(name, getattr(self, name))
+        if self.goal is not None and not math.isfinite(self.goal):
+            raise InputError(f"goal must be a finite number, got {self.goal}")
         for name in ("time_limit", "checkpoint_every"):
             seconds = getattr(self, name)
             if seconds is not None and not seconds >= 0:

@@ -82,6 +82,8 @@ class Run:
             stopped = earlier
         if self.state.best_steps is not None:
             self.step.load_state_dict(on_rank_zero(self.fabric, self.folder.checkpoints.read_best))
+        if self.interrupts.is_set:  # too late to stop this, but for what the caller would do next
+            stopped = "interrupted"
         return on_rank_zero(self.fabric, lambda: self.state.outcome(stopped, self.monitor))
 
     # The loop
@@ -90,6 +92,9 @@ class Run:
         state = self.state
         while state.epoch < self.schedule.epochs:
             if state.order is None:
+                stopped = self._stopped_by_figures()
+                if stopped is not None:
+                    return stopped
                 state.order = torch.randperm(self.batches.size, generator=self.randomness.order)
                 state.position = 0
             stopped = self._steps(state.order)
@@ -106,11 +111,16 @@ class Run:
             self._anneal(figure, is_scheduled)
             if is_scheduled:
                 self._checkpoint()
-                if self.schedule.goal is not None and figure >= self.schedule.goal:
-                    return "goal"
-                if self.schedule.patience is not None and state.waited >= self.schedule.patience:
-                    return "patience"
-        return "epochs"
+        return self._stopped_by_figures() or "epochs"
+
+    def _stopped_by_figures(self) -> Stopped | None:
+        """Whether validations so far end the run, by what a checkpoint holds: a resumed run ends at the same one."""
+        state, schedule = self.state, self.schedule
+        if schedule.goal is not None and state.best is not None and state.best >= schedule.goal:
+            return "goal"
+        if schedule.patience is not None and state.waited >= schedule.patience:
+            return "patience"
+        return None
 
     def _steps(self, order: Tensor) -> Stopped | None:
         """Steps to the end of the epoch, or until something stops them."""

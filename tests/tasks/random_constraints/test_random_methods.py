@@ -312,7 +312,6 @@ def test_cuts_of_all_known_examples_help_at_the_test(dataset: Dataset, radius: f
         for cuts in (None, valid_cuts(dataset.cost[:160], dataset.solution[:160]), valid_cuts(*split.train))
     )
     entries = methods.final_figures(model, split, is_cut=True)
-    assert entries is not None
     assert (entries["test"], entries["statuses"]) == cut
     assert (entries["test_without_cuts"], entries["statuses_without_cuts"]) == plain
     assert methods.final_figures(model, split, is_cut=False) == {"test": plain[0], "statuses": plain[1]}

@@ -18,7 +18,7 @@ from torch import Tensor
 from neuralilp.blocks import Bounds
 from neuralilp.errors import FileFormatError, InputError, ShapeError
 from neuralilp.evidence import contradictions
-from neuralilp.files import written_whole
+from neuralilp.files import check_new, written_whole
 from neuralilp.training.record import fingerprint
 
 BOXES = {"binary": (0.0, 1.0), "dense": (-5.0, 5.0)}
@@ -229,12 +229,6 @@ def save_npz(dataset: Dataset, path: Path) -> Path:
         np.savez_compressed(part, **arrays)
         check_new(path)
     return path
-
-
-def check_new(path: Path) -> None:
-    """Raise if there is something at ``path`` already."""
-    if path.exists() or path.is_symlink():
-        raise InputError(f"{path} exists already and is not replaced: remove it, or choose another --dataset or --data")
 
 
 def _compact(bound: Tensor) -> Any:

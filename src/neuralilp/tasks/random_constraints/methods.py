@@ -79,14 +79,13 @@ def run(
         "seed": seed,
         "setting": dict(setting),
         "rows": num_constraints,
-        "compile": is_compiled,
         "data_fingerprint": dataset.fingerprint,
     }
     return run_recorded(
         out,
         config,
         resume=resume,
-        time_limit=time_limit,
+        facts={"time_limit": time_limit, "compile": is_compiled},
         learn=learnt,
         test=lambda model: final_figures(model, split, is_cut=method == PLUS),
         save=lambda model, path: save(model, path, overwrite=True),
@@ -116,6 +115,10 @@ def final_figures(model: NeuralILP, split: Split, *, is_cut: bool) -> dict[str, 
 # -- the paper's settings ----------------------------------------------------------------------------------------------
 
 
+WINDOW, PEAK, HALF_CYCLE = 1000, 1e-3, 1500
+TEMPERATURE: dict[str, Any] = {"initial": 1.0, "factor": 0.1, "patience": 1, "floor": 0.01}
+
+
 def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     """The paper's settings, but for five things; ``docs/results.md`` has what the first two and others gave.
 
@@ -132,15 +135,18 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
         model,
         Union(*SAMPLERS, *more),
         ILPLoss(known_rows_compete=False),
-        CoefficientOfVariation(window=1000),
+        CoefficientOfVariation(window=WINDOW),
         compile=compile,
     )
     return Recipe(
         step=step,
-        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True),
-        scheduler=lambda optimiser: triangular(optimiser, peak=1e-3, half_cycle=1500),
-        temperature=PlateauTemperature(1.0, factor=0.1, patience=1, floor=0.01),
-        schedule=Schedule(epochs=4000, batch_size=10, validate_every=40, patience=10, goal=1.0, average_over=1500),
+        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, fused=True),
+        scheduler=lambda optimiser: triangular(optimiser, peak=PEAK, half_cycle=HALF_CYCLE),
+        temperature=PlateauTemperature(**TEMPERATURE),
+        schedule=Schedule(
+            epochs=4000, batch_size=10, validate_every=40, patience=10, goal=1.0, average_over=HALF_CYCLE
+        ),
+        facts={"window": WINDOW, "peak": PEAK, "half_cycle": HALF_CYCLE, "temperature": TEMPERATURE},
     )
 
 
@@ -160,6 +166,7 @@ def comboptnet(model: NeuralILP, compile: bool) -> Recipe:
         temperature=MilestoneTemperature(0.5, factor=0.5, epochs=()),
         schedule=Schedule(epochs=100, batch_size=8, validate_every=1, goal=1.0),
         monitor="vector_accuracy",
+        facts={"lr": 5e-4, "temperature": 0.5},
     )
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Int8
 from torch import Tensor
 
 from neuralilp.errors import FileFormatError, InputError, ShapeError
-from neuralilp.files import write_to_disk, written_whole
+from neuralilp.files import check_new, write_to_disk, written_whole
 from neuralilp.tasks.sudoku.boards import Boxes, agrees, as_boards, is_solved
 from neuralilp.tasks.sudoku.grids import random_grids
 from neuralilp.tasks.sudoku.puzzles import random_puzzles
@@ -194,12 +194,6 @@ def write_csv(data: SudokuData, path: Path) -> Path:
         write_to_disk(part, HEADER + b"\n" + text)
         check_new(path)
     return path
-
-
-def check_new(path: Path) -> None:
-    """Raise if there is something at ``path`` already."""
-    if path.exists() or path.is_symlink():
-        raise InputError(f"{path} exists already and is not replaced: remove it, or choose another place")
 
 
 def _first_fault(quizzes: Tensor, solutions: Tensor, boxes: Boxes) -> tuple[int, str] | None:

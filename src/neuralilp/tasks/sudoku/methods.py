@@ -105,7 +105,7 @@ def run(
         out,
         config,
         resume=resume,
-        time_limit=time_limit,
+        facts={"time_limit": time_limit},
         learn=learnt,
         test=lambda model: final_figures(model, boards),
         save=save_model,
