@@ -122,15 +122,14 @@ def failing(at: int, counted: list[int], function: Callable[..., Any]) -> Callab
 def toy(folder: Path, **changes: Any) -> tuple[Outcome, dict[str, torch.Tensor]]:
     """A fast run with several bests, a drop and a restart: the figure rises, falls by chance of the last batch."""
     step = Toy()
-    outcome = toy_run(
-        folder,
-        step=step,
-        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=0.3),
-        scheduler=lambda optimiser: triangular(optimiser, 0.3, 5),
-        temperature=PlateauTemperature(1.0, factor=0.5, patience=0, floor=0.1),
-        validate=lambda step: {"figure": -float((step.w - 1).square().sum())},
-        **{"schedule": TOY, **changes},
-    )
+    arguments: dict[str, Any] = {
+        "optimiser": lambda module: torch.optim.Adam(module.parameters(), lr=0.3),
+        "scheduler": lambda optimiser: triangular(optimiser, 0.3, 5),
+        "temperature": PlateauTemperature(1.0, factor=0.5, patience=0, floor=0.1),
+        "validate": lambda step: {"figure": -float((step.w - 1).square().sum())},
+        "schedule": TOY,
+    }
+    outcome = toy_run(folder, step=step, **(arguments | changes))
     return outcome, weights(step)
 
 
@@ -141,16 +140,20 @@ TOY = Schedule(epochs=7, batch_size=4, restart_on_drop=True)
 def test_a_kill_at_the_end_does_not_let_a_run_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     toy(tmp_path / "long")
     figures = [row["validation/figure"] for row in lasting(tmp_path / "long")]
-    changes = {"goal": figures[0]} if end == "goal" else {"patience": 1}
-    schedule = dataclasses.replace(TOY, **changes)
-    whole = (*toy(tmp_path / "whole", schedule=schedule), tmp_path / "whole")
+    ending = {"goal": figures[0]} if end == "goal" else {"patience": 1}
+
+    def ended(folder: Path, **more: Any) -> tuple[Outcome, dict[str, torch.Tensor]]:
+        never = PlateauTemperature(1.0, factor=0.5, patience=99)
+        return toy(folder, schedule=dataclasses.replace(TOY, **ending), temperature=never, **more)
+
+    whole = (*ended(tmp_path / "whole"), tmp_path / "whole")
     assert whole[0].stopped == end
     assert whole[0].epochs < TOY.epochs
     with monkeypatch.context() as patch:
         patch.setattr("neuralilp.training.curves.Curves.draw", failing(1, [0], lambda *_: None))
         with pytest.raises(Killed):
-            toy(tmp_path / "killed", schedule=schedule)
-    outcome, best = toy(tmp_path / "killed", schedule=schedule, resume=True)
+            ended(tmp_path / "killed")
+    outcome, best = ended(tmp_path / "killed", resume=True)
     assert_same_run(tmp_path / "killed", outcome, best, whole)
 
 
