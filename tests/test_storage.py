@@ -269,7 +269,7 @@ def test_failed_overwrite_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest
 
     with monkeypatch.context() as patch:
         if failing == "write":
-            patch.setattr(storage, "_write", full)
+            patch.setattr(storage, "write_to_disk", full)
         else:
             patch.setattr(storage.os, "rename", broken)
         with pytest.raises(OSError, match=r"no|disk full"):

@@ -30,7 +30,7 @@ TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS = FILES
 
 
 def idx(magic: int, shape: tuple[int, ...], content: bytes) -> bytes:
-    return gzip.compress(struct.pack(f">{1 + len(shape)}I", magic, *shape) + content)
+    return gzip.compress(struct.pack(f">{1 + len(shape)}I", magic, *shape) + content, mtime=0)
 
 
 def small(folder: Path) -> Path:
@@ -67,6 +67,7 @@ def test_load_digits(tmp_path: Path) -> None:
         (TEST_LABELS, idx(LABELS, (2,), bytes([3, 10])), "must hold digits from 0 to 9, got 10"),
         (TEST_LABELS, idx(IMAGES, (2, 1, 1), bytes(2)), "must begin with the magic number 2049 .*, got 00000803"),
     ],
+    ids=lambda value: "content" if isinstance(value, bytes) else None,
 )
 def test_broken_files_are_named(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = small(tmp_path) / "mnist" / name
