@@ -11,8 +11,15 @@ import typer
 
 if TYPE_CHECKING:
     from neuralilp.tasks.random_constraints.data import Dataset
+    from neuralilp.tasks.sudoku.boards import Boxes
 
 app = typer.Typer(no_args_is_help=True)
+
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", help="Data folder.", show_default="variable NEURALILP_DATA, else the cache folder"),
+]
+Box = Annotated[str | None, typer.Option(help="Height and width of a box, as in 2x3.", show_default="the most square")]
 
 
 @app.callback()
@@ -27,10 +34,7 @@ def random_constraints(
     ] = "dense",
     constraints: Annotated[int, typer.Option(help="True constraints.", min=1)] = 8,
     dataset: Annotated[int, typer.Option(help="Number of the dataset; it names the file.", min=0)] = 0,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--data", help="Data folder.", show_default="variable NEURALILP_DATA, else the cache folder"),
-    ] = None,
+    folder: Data = None,
     convert: Annotated[
         Path | None, typer.Option(help="A published dataset.p to convert, instead of generating a new dataset.")
     ] = None,
@@ -100,18 +104,13 @@ def random_constraints(
 @app.command("sudoku")
 def sudoku(
     size: Annotated[int | None, typer.Option(help="Digits of a board.", show_default="9")] = None,
-    box: Annotated[
-        str | None, typer.Option(help="Height and width of a box, as in 2x3.", show_default="the most square")
-    ] = None,
+    box: Box = None,
     count: Annotated[int | None, typer.Option(help="Boards.", min=1, show_default="11100")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed.", show_default="0")] = None,
     out: Annotated[
         Path | None, typer.Option(help="File to write.", show_default="sudoku/9x9.csv in the data folder")
     ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--data", help="Data folder.", show_default="variable NEURALILP_DATA, else the cache folder"),
-    ] = None,
+    folder: Data = None,
     digits: Annotated[
         bool, typer.Option("--digits", help="Download MNIST for visual boards (11 MB, checked), instead of boards.")
     ] = False,
@@ -133,21 +132,27 @@ def sudoku(
     typer.echo(json.dumps(facts) if as_json else text)
 
 
+def chosen_boxes(size: int | None, box: str | None) -> Boxes:
+    """The boxes that --size and --box ask for: by default those of 9 digits, or of the size."""
+    from neuralilp.tasks.sudoku.boards import Boxes
+
+    if box is None:
+        return Boxes.of_size(9 if size is None else size)
+    boxes = Boxes.parse(box)
+    if size is not None and size != boxes.size:
+        raise typer.BadParameter(f"a board of {size} digits has no boxes of {boxes}", param_hint="--box")
+    return boxes
+
+
 def _boards_generated(
     size: int | None, box: str | None, options: dict[str, int | None], out: Path | None, folder: Path | None
 ) -> dict[str, Any]:
     from neuralilp.files import check_new
     from neuralilp.tasks.data import data_folder
     from neuralilp.tasks.sudoku import data as files
-    from neuralilp.tasks.sudoku.boards import Boxes
 
     began = time.perf_counter()
-    if box is None:
-        boxes = Boxes.of_size(9 if size is None else size)
-    else:
-        boxes = Boxes.parse(box)
-        if size is not None and size != boxes.size:
-            raise typer.BadParameter(f"a board of {size} digits has no boxes of {boxes}", param_hint="--box")
+    boxes = chosen_boxes(size, box)
     path = files.boards_path(data_folder(folder, create=True), boxes) if out is None else out
     check_new(path)
     made = files.generate(boxes, **{option: value for option, value in options.items() if value is not None})

@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
+from neuralilp.cli.data import Box, Data, chosen_boxes
+
 app = typer.Typer(no_args_is_help=True)
 
 # Options that every task has.
@@ -22,10 +24,6 @@ TimeLimit = Annotated[
 ]
 Out = Annotated[
     Path | None, typer.Option(help="Run folder.", show_default="below runs, by task, method, setting and seed")
-]
-Data = Annotated[
-    Path | None,
-    typer.Option("--data", help="Data folder.", show_default="variable NEURALILP_DATA, else the cache folder"),
 ]
 Resume = Annotated[
     bool,
@@ -126,9 +124,7 @@ class SudokuInput(enum.StrEnum):
 @app.command("sudoku")
 def sudoku(
     size: Annotated[int, typer.Option(help="Digits of a board: 4, 6, 9 or any other product.", min=4)] = 9,
-    box: Annotated[
-        str | None, typer.Option(help="Height and width of a box, as in 2x3.", show_default="the most square")
-    ] = None,
+    box: Box = None,
     input: Annotated[SudokuInput, typer.Option(help="Digits, or images of handwritten ones.")] = SudokuInput.SYMBOLIC,
     method: Annotated[
         SudokuMethod,
@@ -153,7 +149,6 @@ def sudoku(
     import torch
 
     from neuralilp.tasks.data import data_folder
-    from neuralilp.tasks.sudoku.boards import Boxes
     from neuralilp.tasks.sudoku.data import load
     from neuralilp.tasks.sudoku.digits import load_digits
     from neuralilp.tasks.sudoku.methods import run
@@ -161,9 +156,7 @@ def sudoku(
     from neuralilp.training import progress
 
     torch.set_num_threads(threads)
-    boxes = Boxes.of_size(size) if box is None else Boxes.parse(box)
-    if boxes.size != size:
-        raise typer.BadParameter(f"a board of {size} digits has no boxes of {boxes}", param_hint="--box")
+    boxes = chosen_boxes(size, box)
     folder = out or _folder(TASK, method.value, f"{size}x{size}", input.value, seed=seed)
     place = data_folder(data, create=True)
     loaded = load(place, boxes, boards)

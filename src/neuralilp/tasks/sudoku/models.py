@@ -18,7 +18,7 @@ SLACK = 0.1
 """Of the paper's equalities, before their rows are normalised."""
 
 EVIDENCE = 2000
-"""Training solutions that rules are read by; they are checked against all of them."""
+"""Training solutions that rules are read by, and hold on."""
 
 
 def new_model(boxes: Boxes, kind: Input, generator: torch.Generator) -> NeuralILP:
