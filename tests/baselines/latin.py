@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from neuralilp.baselines import RRNStep, SATNetStep
+
 CELLS, DIGITS = 9, 3
 
 
@@ -33,3 +35,18 @@ def latin_puzzles(generator: torch.Generator) -> tuple[Puzzles, Puzzles]:
 
 def is_latin(*rows: tuple[int, ...]) -> bool:
     return all(len(set(column)) == len(column) for column in zip(*rows, strict=True))
+
+
+def accuracy_after(
+    step: RRNStep | SATNetStep, steps: int, *, batch: int, lr: float, generator: torch.Generator
+) -> float:
+    """The share of test squares that are right after so many steps of Adam."""
+    train, test = latin_puzzles(generator)
+    optimiser = torch.optim.Adam(step.parameters(), lr=lr)
+    for _ in range(steps):
+        rows = torch.randperm(len(train.x), generator=generator)[:batch]
+        loss, _ = step(train.x[rows], train.solution[rows], temperature=1.0, generator=generator)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return (step.model.predict(test.x) == test.solution).all(-1).float().mean().item()
