@@ -46,7 +46,8 @@ experiments-random: $(READY)
 
 $(RANDOM)/%/record.json:
 	$(BIN)/neuralilp train random-constraints --method $(call part,1) --domain $(call part,2) \
-		--constraints $(call part,3) --dataset $(call part,4) --time-limit 180 --resume --out runs/random-constraints/$*
+		--constraints $(call part,3) --dataset $(call part,4) --time-limit $(if $(filter 8,$(call part,3)),300,180) \
+		--resume --out runs/random-constraints/$*
 	mkdir -p $(@D) && cp runs/random-constraints/$*/record.json $@.part && mv $@.part $@
 
 clean:

@@ -136,11 +136,34 @@ def test_learned_zero_row_is_finite() -> None:
         ({"num_variables": -1}, "num_constraints and num_variables must be positive, got 3 and -1"),
         ({"slack": -0.1}, "slack must be None or at least 0, got -0.1"),
         ({"slack": math.nan}, "slack must be None or at least 0, got nan"),
+        ({"restarts": 0}, "restarts must be None or positive, got 0"),
     ],
 )
 def test_bad_learnable(arguments: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         LearnableConstraints(**{"num_constraints": 3, "num_variables": 2, **arguments})
+
+
+def test_restarts() -> None:
+    """Blocks with a batch of starts, each drawn by itself; one of them alone gives its own part of the block."""
+    many = LearnableConstraints(3, 2, slack=0.1, origin=(-1.0, 1.0), restarts=4)
+    block = many()
+    assert (block.a.shape, block.b.shape) == ((4, 1, 3, 2), (4, 1, 3))
+    assert len({tuple(a.flatten().tolist()) for a in many.a}) == 4
+    one = many.restart(2)
+    assert one.restarts is None
+    torch.testing.assert_close(one().a, block.a[2, 0])
+    torch.testing.assert_close(one().b, block.b[2, 0])
+    with torch.no_grad():
+        one.a.zero_()
+    assert bool((many.a[2] != 0).all())
+
+
+@pytest.mark.parametrize(("restarts", "index"), [(None, 0), (2, 2), (2, -1)])
+def test_no_such_restart(restarts: int | None, index: int) -> None:
+    rows = LearnableConstraints(1, 2, restarts=restarts)
+    with pytest.raises(InputError, match=f"index must be below the number of restarts, {restarts}, got {index}"):
+        rows.restart(index)
 
 
 @pytest.mark.wrong_types

@@ -34,11 +34,11 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
-def make_step(compile: bool, window: int | None = None) -> LossStep:
+def make_step(compile: bool, window: int | None = None, restarts: int | None = None) -> LossStep:
     generator = torch.Generator().manual_seed(0)
     rows = [
-        LearnableConstraints(3, 6, origin=(-1.0, 1.0), generator=generator),
-        LearnableConstraints(2, 6, slack=0.1, start="gaussian", generator=generator),
+        LearnableConstraints(3, 6, origin=(-1.0, 1.0), restarts=restarts, generator=generator),
+        LearnableConstraints(2, 6, slack=0.1, start="gaussian", restarts=restarts, generator=generator),
     ]
     model = NeuralILP(KnownCost(), rows, Box(-2.0, 2.0, 6))
     sampler = Union(OneHop(), KHop((2, 3), 8), ProjectAndSample(), BatchNegatives())
@@ -64,12 +64,39 @@ def test_step_is_the_modules_in_turn() -> None:
     torch.testing.assert_close(total, by_hand.balancer(expected))
 
 
+def test_restarts_learn_as_each_would_alone() -> None:
+    """The terms are means over the restarts; a gradient is that of one alone, divided by their number."""
+    step = make_step(compile=False, restarts=3)
+    step.sampler = OneHop()
+    x, y = make_batch()
+    _, terms = step(x, y, temperature=0.5)
+    terms.stack().sum().backward()
+    alone = []
+    for r in range(3):
+        rows = [module.restart(r) for module in step.model.constraints if isinstance(module, LearnableConstraints)]
+        one = LossStep(NeuralILP(KnownCost(), rows, Box(-2.0, 2.0, 6)), OneHop(), step.loss, step.balancer)
+        _, its = one(x, y, temperature=0.5)
+        its.stack().sum().backward()
+        alone.append(its.stack())
+        for name, parameter in one.model.named_parameters():
+            whole = step.model.get_parameter(name).grad
+            assert whole is not None
+            assert parameter.grad is not None
+            torch.testing.assert_close(whole[r, 0] * 3, parameter.grad)
+    # L_o is of the mean over the rows of all blocks: not additive over blocks, but over restarts it is.
+    torch.testing.assert_close(terms.stack(), torch.stack(alone).mean(0))
+
+
 def check_same_with_a_window_and_without_bounds() -> None:
     check_same_terms_and_gradient(window=50)
 
 
-def check_same_terms_and_gradient(window: int | None = None) -> None:
-    step = make_step(compile=True, window=window)
+def check_same_with_restarts() -> None:
+    check_same_terms_and_gradient(window=50, restarts=3)
+
+
+def check_same_terms_and_gradient(window: int | None = None, restarts: int | None = None) -> None:
+    step = make_step(compile=True, window=window, restarts=restarts)
     plain = copy.deepcopy(step.model)
     x, y = make_batch()
     for temperature in (1.0, 0.1):  # the second must not need another compilation to be right
@@ -79,8 +106,9 @@ def check_same_terms_and_gradient(window: int | None = None) -> None:
         terms.stack().sum().backward()
         program = plain(x)
         numbers = Draw(y, torch.Generator().manual_seed(3))(step.count_numbers(x, y))
-        negatives = step.sampler.sample(program, y, Draw(y, numbers=numbers))
-        expected = step.loss(program, y, negatives, temperature=temperature)
+        many = y.expand(*program.batch_shape, -1)
+        negatives = step.sampler.sample(program, many, Draw(many, numbers=numbers))
+        expected = step.loss(program, many, negatives, temperature=temperature)
         expected.stack().sum().backward()
         for name in ("positive", "negative", "covariance", "masked", "separated", "inside"):
             torch.testing.assert_close(getattr(terms, name), getattr(expected, name), rtol=1e-5, atol=1e-7)
@@ -132,6 +160,7 @@ CHECKS = [
     check_running_statistics_and_margins,
     check_same_terms_and_gradient,
     check_same_with_a_window_and_without_bounds,
+    check_same_with_restarts,
     check_bad_solution_after_a_good_one,
     check_copies_and_other_shapes,
 ]

@@ -32,6 +32,7 @@ def static_model() -> NeuralILP:
             LearnableConstraints(4, 3, origin=(-1.0, 1.0)),
             LearnableConstraints(2, 3, slack=0.1),
             LearnableConstraints(1, 3, slack=0.25, slack_is_distance=True),
+            LearnableConstraints(2, 3, restarts=5),
             KnownConstraints(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([1.0])),
             KnownConstraints(torch.tensor([[1.0, 0.0, -1.0]]), torch.tensor([0.0]), slack=0.0),
         ],

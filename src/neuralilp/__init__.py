@@ -6,6 +6,7 @@ from neuralilp.annealing import MilestoneTemperature as MilestoneTemperature
 from neuralilp.annealing import PlateauTemperature as PlateauTemperature
 from neuralilp.balancing import CoefficientOfVariation as CoefficientOfVariation
 from neuralilp.balancing import FixedWeights as FixedWeights
+from neuralilp.balancing import SteeredWeights as SteeredWeights
 from neuralilp.blocks import Bounds as Bounds
 from neuralilp.blocks import ConstraintBlock as ConstraintBlock
 from neuralilp.constraints import Box as Box

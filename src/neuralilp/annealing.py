@@ -25,11 +25,9 @@ class PlateauTemperature:
         cooldown: int = 0,
         floor: float = 0.0,
     ) -> None:
-        _check(initial, factor)
+        _check(initial, factor, floor)
         if patience < 0 or cooldown < 0:
             raise InputError(f"patience and cooldown must be at least 0, got {patience} and {cooldown}")
-        if not 0 <= floor <= initial:
-            raise InputError(f"floor must be between 0 and initial = {initial}, got {floor}")
         self.value = initial
         self.factor = factor
         self.patience = patience
@@ -63,23 +61,25 @@ class PlateauTemperature:
 
 
 class MilestoneTemperature:
-    """τ × ``factor`` at each of the given epochs."""
+    """τ × ``factor`` at each of the given epochs, but never below ``floor``."""
 
-    def __init__(self, initial: float, *, factor: float, epochs: Sequence[int]) -> None:
-        _check(initial, factor)
+    def __init__(self, initial: float, *, factor: float, epochs: Sequence[int], floor: float = 0.0) -> None:
+        _check(initial, factor, floor)
         self.initial = initial
+        self.floor = floor
         self.factor = factor
         self.epochs = sorted(epochs)
         self.epoch = 0
 
     @property
     def value(self) -> float:
-        return self.initial * self.factor ** sum(epoch <= self.epoch for epoch in self.epochs)
+        return max(self.initial * self.factor ** sum(epoch <= self.epoch for epoch in self.epochs), self.floor)
 
     def step(self, figure: float = math.nan) -> bool:
         """An epoch has passed; True when the temperature drops. The figure is not looked at."""
+        before = self.value
         self.epoch += 1
-        return self.epoch in self.epochs
+        return self.value < before
 
     def state_dict(self) -> dict[str, Any]:
         return {"epoch": self.epoch}
@@ -88,8 +88,10 @@ class MilestoneTemperature:
         self.epoch = state["epoch"]
 
 
-def _check(initial: float, factor: float) -> None:
+def _check(initial: float, factor: float, floor: float) -> None:
     if not (math.isfinite(initial) and initial >= 0):
         raise InputError(f"initial must be at least 0, got {initial}")
     if not 0 <= factor < 1:
         raise InputError(f"factor must be at least 0 and below 1, got {factor}")
+    if not 0 <= floor <= initial:
+        raise InputError(f"floor must be between 0 and initial = {initial}, got {floor}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -13,6 +14,10 @@ from neuralilp.terms import LossTerms
 
 LARGEST_RATIO = 1e6
 """A loss after a vanishing one has an unbounded ratio; beyond this it would drown all later ones."""
+
+
+FARTHEST = 5.0
+"""The logarithm of the ratio that steering goes to at most, one way and the other: about 150 to 1."""
 
 
 class FixedWeights(nn.Module):
@@ -84,3 +89,47 @@ class CoefficientOfVariation(nn.Module):
         self.mean_loss.lerp_(losses, share)
         self.mean_ratio.lerp_(ratio, share)
         self.variance.lerp_(deviation * (ratio - self.mean_ratio), share)
+
+
+class SteeredWeights(nn.Module):
+    """λ_pos : λ_neg steered until a share ``target`` of the solutions is inside every learned row. Beyond the paper.
+
+    L₊ alone keeps solutions inside, L₋ alone draws rows inwards, and no fixed ratio of the two fits few rows and many,
+    or a high temperature and a low one. So the ratio, ``start`` at first, is multiplied by
+    exp(``rate``·(target - inside)) in each step, where inside is :attr:`LossTerms.inside`: rows that are too tight are
+    let out slowly, and loose ones drawn in. From a low start rows first find their directions among the negatives, and
+    let the solutions in after that. ``covariance`` is λ_cov relative to λ_neg; the λ sum to 1.
+
+    The ratio is a buffer, saved in checkpoints; it moves in ``train()`` only.
+    """
+
+    log_ratio: Tensor
+
+    def __init__(
+        self, target: float = 0.7, *, rate: float = 4e-4, start: float = 0.14, covariance: float = 0.1
+    ) -> None:
+        super().__init__()
+        if not 0 < target < 1:
+            raise InputError(f"target must be a share between 0 and 1, got {target}")
+        for name, value in (("rate", rate), ("start", start)):
+            if not 0 < value < math.inf:
+                raise InputError(f"{name} must be above 0 and finite, got {value}")
+        if not 0 <= covariance < math.inf:
+            raise InputError(f"covariance must be at least 0 and finite, got {covariance}")
+        self.target = target
+        self.rate = rate
+        self.covariance = covariance
+        self.register_buffer("log_ratio", torch.tensor(float(start)).log())
+
+    def weights(self) -> Float[Tensor, " term"]:
+        """The λ now."""
+        one = torch.ones_like(self.log_ratio)
+        raw = torch.stack([self.log_ratio.exp(), one, self.covariance * one])
+        return raw / raw.sum()
+
+    def forward(self, terms: LossTerms) -> Float[Tensor, ""]:
+        if self.training:
+            move = self.rate * (self.target - terms.inside.detach().to(self.log_ratio.dtype))
+            self.log_ratio.add_(torch.where(move.isfinite(), move, 0)).clamp_(-FARTHEST, FARTHEST)
+        stacked = terms.stack()
+        return (self.weights().to(stacked.dtype) * stacked).sum()

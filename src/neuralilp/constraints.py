@@ -65,6 +65,9 @@ class LearnableConstraints(nn.Module):
 
     ``slack`` None makes inequalities; a number makes equalities with that ε on both sides of a·z + b = 0, hence ε/|a|
     as a distance. With ``slack_is_distance`` it is the distance, whatever the norm of a.
+
+    ``restarts`` of them are learnt at once: blocks with the batch dimensions (restarts, 1), over which
+    :class:`~neuralilp.LossStep` broadcasts the solutions. :meth:`restart` is one of them on its own.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class LearnableConstraints(nn.Module):
         radius: float = 0.2,
         origin: tuple[float | Tensor, float | Tensor] = (0.0, 0.0),
         slack_is_distance: bool = False,
+        restarts: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         """``start``: a from U(-0.5, 0.5) or a standard Gaussian; ``origin``: each o uniform between these two."""
@@ -91,14 +95,17 @@ class LearnableConstraints(nn.Module):
             raise InputError(f"start must be 'uniform' or 'gaussian', got {start!r}")
         self.slack = slack
         self.slack_is_distance = slack_is_distance
-        shape = (num_constraints, num_variables)
+        if restarts is not None and restarts < 1:
+            raise InputError(f"restarts must be None or positive, got {restarts}")
+        batch = () if restarts is None else (restarts, 1)
+        shape = (*batch, num_constraints, num_variables)
         if start == "uniform":
             a = torch.rand(shape, generator=generator) - 0.5
         else:
             a = torch.randn(shape, generator=generator)
         low, high = (torch.as_tensor(end, dtype=a.dtype) for end in origin)
         self.a = nn.Parameter(a)
-        self.radius = nn.Parameter(torch.full((num_constraints,), float(radius)))
+        self.radius = nn.Parameter(torch.full(shape[:-1], float(radius)))
         self.origin = nn.Parameter(low + (high - low) * torch.rand(shape, generator=generator))
 
     @property
@@ -114,13 +121,26 @@ class LearnableConstraints(nn.Module):
             slack = torch.full_like(norm, self.slack) if self.slack_is_distance else self.slack / norm
         return ConstraintBlock(a, b, slack, is_learned=True, is_unit=True)
 
+    @property
+    def restarts(self) -> int | None:
+        return None if self.a.ndim == 2 else self.a.shape[0]
+
+    def restart(self, index: int) -> LearnableConstraints:
+        """One of the restarts, with weights of its own."""
+        if self.restarts is None or not 0 <= index < self.restarts:
+            raise InputError(f"index must be below the number of restarts, {self.restarts}, got {index}")
+        one = LearnableConstraints(**{**self.config(), "restarts": None}, generator=torch.Generator())
+        one.load_state_dict({name: value[index, 0] for name, value in self.state_dict().items()})
+        return one
+
     def config(self) -> dict[str, Any]:
-        num_constraints, num_variables = self.a.shape
+        *_, num_constraints, num_variables = self.a.shape
         return {
             "num_constraints": num_constraints,
             "num_variables": num_variables,
             "slack": self.slack,
             "slack_is_distance": self.slack_is_distance,
+            "restarts": self.restarts,
         }
 
 

@@ -25,13 +25,15 @@ class Table:
     """Rows a·z + b for a batch of examples: the columns of A, and a·y* + b at each solution, stacked for lookup.
 
     ``stacked`` holds A transposed, for one group of examples after the other where A differs between them (``group``
-    says which an example uses; None: one for all), and after that one row an example.
+    says which an example uses; None: one for all), and after that one row an example. ``is_even`` says that examples
+    lie group after group, as many in each.
     """
 
     stacked: Float[Tensor, "entry constr"]
     num_variables: int
     num_examples: int
     group: Int[Tensor, " example"] | None
+    is_even: bool = False
 
     @property
     def columns(self) -> Float[Tensor, "place constr"]:
@@ -40,6 +42,9 @@ class Table:
     @property
     def at_solution(self) -> Float[Tensor, "example constr"]:
         return self.stacked[-self.num_examples :]
+
+    def columns_by_group(self) -> Float[Tensor, "group var constr"]:
+        return self.columns.view(-1, self.num_variables, self.stacked.shape[-1])
 
     def replace(self, stacked: Tensor) -> Table:
         return dataclasses.replace(self, stacked=stacked)
@@ -50,12 +55,14 @@ class Differences:
     """Differences of many points from the solutions of their examples: the sparse ones first, then the dense ones.
 
     Row i belongs to the solution ``example[i]``. A sparse row moves by ``step`` at ``place``; a zero step is padding.
+    ``is_even`` says that the dense ones lie example after example, as many for each.
     """
 
     place: Int[Tensor, "sparse hop"]
     step: Float[Tensor, "sparse hop"]
     dense: Float[Tensor, "dense var"]
     example: Int[Tensor, " row"]
+    is_even: bool = False
 
     @property
     def num_sparse(self) -> int:
@@ -83,7 +90,8 @@ class Differences:
             yield rows, SparseRows.of(self.place[rows], self.step[rows], self.example[rows], table)
         for low in range(k, total, size):
             rows = slice(low, min(low + size, total))
-            yield rows, DenseRows(self.dense[low - k : rows.stop - k], self.example[rows])
+            is_even = table.is_even and self.is_even and rows == slice(k, total)
+            yield rows, DenseRows(self.dense[low - k : rows.stop - k], self.example[rows], is_even)
 
     def points(self, solution: Float[Tensor, "example var"]) -> Float[Tensor, "row var"]:
         """The points z themselves."""
@@ -97,18 +105,23 @@ class Differences:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DenseRows:
-    """Dense differences, for plain matrix products."""
+    """Dense differences, for plain matrix products: one for all, or for each group where they come evenly."""
 
     dense: Float[Tensor, "row var"]
     example: Int[Tensor, " row"]
+    is_even: bool
 
     def values(self, table: Table) -> Float[Tensor, "row constr"]:
         """a·z + b for every row and constraint."""
         base = table.at_solution.index_select(0, self.example)
         if table.group is None:
             return base.addmm_(self.dense, table.columns)
-        columns = table.columns.view(-1, table.num_variables, base.shape[-1])[table.group[self.example]]
-        return base.add_((self.dense.unsqueeze(-2) @ columns).squeeze(-2))
+        columns = table.columns_by_group()
+        if self.is_even:
+            groups = len(columns)
+            base.view(groups, -1, base.shape[-1]).baddbmm_(self.dense.unflatten(0, (groups, -1)), columns)
+            return base
+        return base.add_((self.dense.unsqueeze(-2) @ columns[table.group[self.example]]).squeeze(-2))
 
     def add_slopes(self, slope: Float[Tensor, "row constr"], to: Table) -> None:
         """Add the derivative for a table, from that for its :meth:`values`."""
@@ -116,7 +129,11 @@ class DenseRows:
         if to.group is None:
             to.columns.addmm_(self.dense.mT, slope)
             return
-        columns = to.columns.view(-1, to.num_variables, slope.shape[-1])
+        columns = to.columns_by_group()
+        if self.is_even:
+            groups = len(columns)
+            columns.baddbmm_(self.dense.unflatten(0, (groups, -1)).mT, slope.unflatten(0, (groups, -1)))
+            return
         columns.index_add_(0, to.group[self.example], self.dense.unsqueeze(-1) * slope.unsqueeze(-2))
 
 

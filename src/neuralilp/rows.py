@@ -48,7 +48,10 @@ class UnitRows:
             return cls(Table(torch.cat([columns, torch.addmm(b[0], y, columns)]), n, y.shape[0], None), slack)
         group = torch.arange(groups, device=y.device).view(shape).expand(batch).reshape(-1)
         base = (a[group] @ y.unsqueeze(-1)).squeeze(-1) + b[group]
-        return cls(Table(torch.cat([a.mT.reshape(groups * n, -1), base]), n, y.shape[0], group), slack)
+        full = (1,) * (len(batch) - len(shape)) + tuple(shape)
+        own = 1 + max(i for i, size in enumerate(full) if size != 1)
+        is_even = full[:own] == batch[:own]
+        return cls(Table(torch.cat([a.mT.reshape(groups * n, -1), base]), n, y.shape[0], group, is_even), slack)
 
     @property
     def num_equalities(self) -> int:

@@ -13,9 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from neuralilp.blocks import broadcasts
 from neuralilp.loss import ILPLoss, rate_of
 from neuralilp.model import NeuralILP
 from neuralilp.negatives.base import Draw, NegativeSampler
+from neuralilp.program import IntegerProgram
 from neuralilp.separation import COMPILE_ERRORS, compiler_is_present
 from neuralilp.terms import LossTerms
 
@@ -26,6 +28,8 @@ class LossStep(nn.Module):
     The modules do all the work; this only calls them in turn. With few variables a step is a hundred tiny operations,
     and what they cost is the calling. ``compile=True`` fuses them into one graph: the same numbers, for some seconds
     at the first call. It needs samplers that take all their random numbers from ``draw``, as the solver-free ones do.
+
+    Where the programs have more batch dimensions than the solutions (restarts), each solution serves for all of them.
 
     Compiled are steps with the shape of the first one; others (the last batch of an epoch) run plainly, as does
     everything where no C++ compiler is found or compiling fails, with a warning.
@@ -64,6 +68,7 @@ class LossStep(nn.Module):
                 if generator is not None and state is not None:
                     generator.set_state(state)
         program = self.model(x)  # where the arguments are at fault, this says so
+        solution = for_all(program, solution)
         negatives = self.sampler(program, solution, generator=generator)
         terms = self.loss(program, solution, negatives, temperature=temperature)
         if failure is not None:
@@ -81,7 +86,8 @@ class LossStep(nn.Module):
             _compiled[self] = compile_whole_step()
         total, terms, is_good = _compiled[self](self, x, solution, numbers, rate, *margins)
         if not is_good:
-            self.model(x).check_solution(solution)
+            program = self.model(x)
+            program.check_solution(for_all(program, solution))
         return total, terms
 
     def count_numbers(self, x: Any, solution: Float[Tensor, "*batch var"]) -> int:
@@ -91,9 +97,10 @@ class LossStep(nn.Module):
             model = copy.deepcopy(self.model)  # whose running statistics, if any, this pass may move
             with torch.no_grad():
                 program = model(x)
-                program.check_solution(solution)
+                many = for_all(program, solution)
+                program.check_solution(many)
                 program.check_learned_part()
-                self.sampler.sample(program, solution, draw)
+                self.sampler.sample(program, many, draw)
             self._compiled_shape, self._numbers = solution.shape, draw.count
         return self._numbers
 
@@ -109,11 +116,20 @@ def whole_step(
 ) -> tuple[Tensor, LossTerms, Tensor]:
     """What is compiled: the loss, its terms, and whether the solution was one that can be learnt from."""
     program = step.model(x)
+    solution = for_all(program, solution)
     with torch.no_grad():
         negatives = step.sampler.sample(program, solution, Draw(solution, numbers=numbers))
         is_good = program.fits(solution)
     terms = step.loss.terms(program, solution, negatives, rate, positive_margin, negative_margin)
     return step.balancer(terms), terms, is_good
+
+
+def for_all(program: IntegerProgram, solution: Float[Tensor, "*batch var"]) -> Float[Tensor, "*programs var"]:
+    """The solution for each program, where there are several to an example; else, and where shapes differ, as it is."""
+    batch = program.batch_shape
+    if len(batch) < solution.ndim or not broadcasts(batch, solution.shape[:-1]):
+        return solution
+    return solution.expand(*batch, -1)
 
 
 _compiled: weakref.WeakKeyDictionary[LossStep, Callable[..., Any]] = weakref.WeakKeyDictionary()

@@ -100,7 +100,11 @@ class Negatives:
         each = torch.arange(self.solution.shape[:-1].numel(), device=self.solution.device).unsqueeze(-1)
         example = [each.expand(-1, part.shape[-2]).reshape(-1) for part in (self.place, self.dense)]
         return Differences(
-            self.place.reshape(-1, width), self.step.reshape(-1, width), self.dense.reshape(-1, n), torch.cat(example)
+            self.place.reshape(-1, width),
+            self.step.reshape(-1, width),
+            self.dense.reshape(-1, n),
+            torch.cat(example),
+            is_even=True,
         )
 
 

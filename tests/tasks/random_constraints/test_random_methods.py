@@ -22,8 +22,8 @@ from neuralilp.solving import base
 from neuralilp.tasks.random_constraints import methods, plus
 from neuralilp.tasks.random_constraints.data import Dataset
 from neuralilp.tasks.random_constraints.generate import generate
-from neuralilp.tasks.random_constraints.job import answers, new_model, summary, with_cuts
-from neuralilp.training import Standing, curves, read_curves
+from neuralilp.tasks.random_constraints.job import Job, answers, new_model, one_of, rows_of, summary, with_cuts
+from neuralilp.training import RunFolder, Standing, curves, read_curves
 from neuralilp.training.curves import TIMED
 from neuralilp.training.progress import Silence
 
@@ -237,8 +237,11 @@ def test_interrupted_in_the_test(
     assert read_curves(tmp_path / "curves.csv")[-1]["epoch"] == record["epochs"]
     assert content(tmp_path / "checkpoints") == before
     best = safetensors.torch.load_file(tmp_path / "checkpoints" / "best.safetensors")
-    prefix = "model." if method == "ilploss" else ""
-    assert all(torch.equal(best[prefix + name], value) for name, value in weights(tmp_path).items())
+    if method == "ilploss":
+        restart = int(read_curves(tmp_path / "curves.csv")[-1]["validation/restart"])
+        best = {name.removeprefix("model."): value for name, value in best.items()}
+        best |= {name: best[name][restart, 0] for name in weights(tmp_path) if name.startswith("constraints.0.")}
+    assert all(torch.equal(best[name], value) for name, value in weights(tmp_path).items())
 
 
 def test_plus_out_of_time_gives_what_it_has(short: Known) -> None:
@@ -351,7 +354,8 @@ def test_who_calls_the_solver(dataset: Dataset, tmp_path: Path, quick: None, sol
     assert record["steps"] > 0
     rows = read_curves(tmp_path / "curves.csv")
     in_steps = [size for size in solved if size not in (VALIDATION, TEST)]
-    assert len(solved) == len(rows) + 1 + len(in_steps)
+    validations = len(rows) * (4 if method == "ilploss" else 1)  # of every restart
+    assert len(solved) == validations + 1 + len(in_steps)
     assert solved[-1] == TEST
     if method == "ilploss":
         assert not in_steps
@@ -404,8 +408,30 @@ def test_no_random_numbers_but_those_of_the_seed(dataset: Dataset, tmp_path: Pat
 def test_the_start_of_ilploss_is_its_seed_s(dataset: Dataset, tmp_path: Path, quick: None) -> None:
     """Without time for a step, the model is the start."""
     finished(dataset, "ilploss", tmp_path, time_limit=0.0, seed=3)
-    expected = new_model(dataset, 4, torch.Generator().manual_seed(3)).state_dict()
+    starts = new_model(dataset, 4, torch.Generator().manual_seed(3), restarts=4)
+    expected = one_of(starts, 0).state_dict()
     assert all(torch.equal(value, expected[name]) for name, value in weights(tmp_path).items())
+
+
+def test_the_restart_that_validates_best_is_kept(dataset: Dataset, tmp_path: Path) -> None:
+    """The second of three: its row holds for all examples; the others cut off all of the box."""
+    model = new_model(dataset, 4, torch.Generator().manual_seed(0), restarts=3)
+    rows = rows_of(model)
+    with torch.no_grad():
+        rows.radius.copy_(torch.tensor([-100.0, 100.0, -100.0]).view(3, 1, 1).expand(3, 1, 4))
+    job = Job(RunFolder(tmp_path), 0, None, False, False, None, dataset, dataset.split(), 4)
+    figures = job.validate(model)
+    alone = job.validate(one_of(model, 1))
+    assert figures == {**alone, "restart": 1.0}
+    assert alone["variable_accuracy"] > 0
+
+
+def test_the_temperature_is_a_share_of_the_width_of_the_box() -> None:
+    for lower, upper, initial in ((0.0, 1.0, 0.1), (-5.0, 5.0, 1.0)):
+        ones = torch.ones(3, 2)
+        data = Dataset("tiny", ones, ones, lower * ones[0], upper * ones[0], num_train=2)
+        recipe = methods.ilploss(new_model(data, 2, torch.Generator(), restarts=3), False)
+        assert recipe.temperature.value == pytest.approx(initial)
 
 
 def test_a_run_that_is_over_stays_as_it_is(dataset: Dataset, quick: None, solved: list[int], short: Known) -> None:
