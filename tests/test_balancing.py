@@ -65,46 +65,6 @@ def test_coefficient_of_variation(name: str) -> None:
         assert total.item() == pytest.approx(weighted(expected, values), rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.parametrize("bad", [1, 0, -3])
-def test_bad_window(bad: int) -> None:
-    with pytest.raises(InputError, match="window must be at least 2 steps, got"):
-        CoefficientOfVariation(window=bad)
-
-
-def test_a_window_changes_nothing_before_it_is_full() -> None:
-    whole, faded = CoefficientOfVariation().double(), CoefficientOfVariation(window=20).double()
-    for values in SEQUENCES["noisy"][:20]:
-        assert faded(terms_of(values)).item() == whole(terms_of(values)).item()
-    for values in SEQUENCES["noisy"][20:]:
-        assert faded(terms_of(values)).item() != whole(terms_of(values)).item()
-
-
-def test_with_a_window_an_early_fall_is_forgotten() -> None:
-    """The first term falls a hundredfold and then stays; the second goes on swinging by a tenth."""
-    whole, faded = CoefficientOfVariation(num_terms=2), CoefficientOfVariation(num_terms=2, window=50)
-    for t in range(2000):
-        losses = [torch.tensor(1.0 if t < 20 else 0.01), torch.tensor(1 + 0.1 * (-1) ** t)]
-        whole(losses)
-        faded(losses)
-    assert whole.weights()[0] > 0.8
-    assert faded.weights()[0] < 0.1
-
-
-def test_golden_window_of_two() -> None:
-    """Losses 4, 2, 1: after two the mean is 3, so the ratios are 1, 1/2, 1/3, each new one counting half.
-
-    Mean ratio 3/4, then (3/4 + 1/3)/2 = 13/24; variance 1/16, then 1/16 + (a/2)(b - 1/16) with a = 1/3 - 3/4 = -5/12
-    and b = a (1/3 - 13/24): (1/16 + 25/288)/2. The constant second term has no variation.
-    """
-    balance = CoefficientOfVariation(num_terms=2, window=2).double()
-    for value in (4.0, 2.0, 1.0):
-        balance([torch.tensor(value).double(), torch.tensor(1.0).double()])
-    assert balance.mean_ratio[0].item() == pytest.approx(13 / 24)
-    assert balance.variance[0].item() == pytest.approx((1 / 16 + 25 / 288) / 2)
-    assert balance.mean_loss[0].item() == pytest.approx(2.0)
-    assert balance.weights().tolist() == pytest.approx([1, 0])
-
-
 def test_golden_second_step() -> None:
     """Losses (4, 1, 1) then (2, 1, 1): ratios of the first term are 1 and 1/2, mean 3/4, deviation 1/4: all the weight.
 

@@ -24,6 +24,7 @@ from neuralilp import (
     NeuralILP,
     OneHop,
     ProjectAndSample,
+    SteeredWeights,
     Union,
 )
 from neuralilp.negatives import Draw
@@ -34,7 +35,7 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
-def make_step(compile: bool, window: int | None = None, restarts: int | None = None) -> LossStep:
+def make_step(compile: bool, *, steered: bool = False, restarts: int | None = None) -> LossStep:
     generator = torch.Generator().manual_seed(0)
     rows = [
         LearnableConstraints(3, 6, origin=(-1.0, 1.0), restarts=restarts, generator=generator),
@@ -42,8 +43,8 @@ def make_step(compile: bool, window: int | None = None, restarts: int | None = N
     ]
     model = NeuralILP(KnownCost(), rows, Box(-2.0, 2.0, 6))
     sampler = Union(OneHop(), KHop((2, 3), 8), ProjectAndSample(), BatchNegatives())
-    loss = ILPLoss(known_rows_compete=window is None, compile=False)
-    return LossStep(model, sampler, loss, CoefficientOfVariation(window=window), compile=compile)
+    loss = ILPLoss(known_rows_compete=not steered, compile=False)
+    return LossStep(model, sampler, loss, SteeredWeights() if steered else CoefficientOfVariation(), compile=compile)
 
 
 def make_batch() -> tuple[torch.Tensor, torch.Tensor]:
@@ -87,16 +88,16 @@ def test_restarts_learn_as_each_would_alone() -> None:
     torch.testing.assert_close(terms.stack(), torch.stack(alone).mean(0))
 
 
-def check_same_with_a_window_and_without_bounds() -> None:
-    check_same_terms_and_gradient(window=50)
+def check_same_steered_and_without_bounds() -> None:
+    check_same_terms_and_gradient(steered=True)
 
 
 def check_same_with_restarts() -> None:
-    check_same_terms_and_gradient(window=50, restarts=3)
+    check_same_terms_and_gradient(steered=True, restarts=3)
 
 
-def check_same_terms_and_gradient(window: int | None = None, restarts: int | None = None) -> None:
-    step = make_step(compile=True, window=window, restarts=restarts)
+def check_same_terms_and_gradient(*, steered: bool = False, restarts: int | None = None) -> None:
+    step = make_step(compile=True, steered=steered, restarts=restarts)
     plain = copy.deepcopy(step.model)
     x, y = make_batch()
     for temperature in (1.0, 0.1):  # the second must not need another compilation to be right
@@ -159,7 +160,7 @@ def check_running_statistics_and_margins() -> None:
 CHECKS = [
     check_running_statistics_and_margins,
     check_same_terms_and_gradient,
-    check_same_with_a_window_and_without_bounds,
+    check_same_steered_and_without_bounds,
     check_same_with_restarts,
     check_bad_solution_after_a_good_one,
     check_copies_and_other_shapes,

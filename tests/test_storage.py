@@ -224,6 +224,7 @@ def test_config_is_readable(tmp_path: Path) -> None:
         "num_variables": 3,
         "slack": 0.1,
         "slack_is_distance": False,
+        "restarts": None,
     }
     assert config["tensors"]["constraints.0.a"] == ["float32", 2, 3]
     assert len(text.splitlines()) == 16  # about a line for each module and tensor

@@ -44,9 +44,6 @@ class CoefficientOfVariation(nn.Module):
     standard deviation over the mean of the ratios so far, and the λ sum to 1. They are equal in the first step, and
     whenever no term has varied. A term that has been zero throughout has the ratio 1.
 
-    With a ``window`` the past fades: after that many steps each new one counts 1/window in all means. Without one,
-    a term that has fallen far (L₊, when the rows have moved out) keeps the variation of that fall, and most weight.
-
     The statistics are buffers, saved in checkpoints; they move in ``train()`` only, and not for a loss that is NaN or
     infinite.
     """
@@ -56,11 +53,8 @@ class CoefficientOfVariation(nn.Module):
     mean_ratio: Tensor
     variance: Tensor
 
-    def __init__(self, num_terms: int = 3, *, window: int | None = None) -> None:
+    def __init__(self, num_terms: int = 3) -> None:
         super().__init__()
-        if window is not None and window < 2:
-            raise InputError(f"window must be at least 2 steps, got {window}")
-        self.window = window
         self.register_buffer("steps", torch.zeros(()))
         for name in ("mean_loss", "mean_ratio", "variance"):
             self.register_buffer(name, torch.zeros(num_terms))
@@ -82,7 +76,7 @@ class CoefficientOfVariation(nn.Module):
         is_finite = losses.isfinite().all()
         losses = torch.where(is_finite, losses, self.mean_loss)
         self.steps += is_finite
-        share = is_finite / self.steps.clamp(min=1, max=self.window)
+        share = is_finite / self.steps.clamp(min=1)
         past = torch.where(self.steps > 1, self.mean_loss, losses)
         ratio = torch.where(past > 0, losses / past, 1).clamp(max=LARGEST_RATIO)
         deviation = ratio - self.mean_ratio
