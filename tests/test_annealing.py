@@ -119,6 +119,16 @@ def test_bad_plateau(arguments: dict[str, float], message: str) -> None:
         PlateauTemperature(**arguments)
 
 
+def test_milestones_stop_at_a_floor() -> None:
+    """At the floor a milestone is no drop: early stopping would begin to count anew."""
+    schedule = MilestoneTemperature(1.0, factor=0.1, epochs=[1, 2, 3], floor=0.05)
+    seen = [(schedule.step(), schedule.value) for _ in range(4)]
+    assert [dropped for dropped, _ in seen] == [True, True, False, False]
+    assert [value for _, value in seen] == pytest.approx([0.1, 0.05, 0.05, 0.05])
+    with pytest.raises(InputError, match=r"floor must be between 0 and initial = 1.0, got 1.5"):
+        MilestoneTemperature(1.0, factor=0.1, epochs=[1], floor=1.5)
+
+
 def test_bad_milestones() -> None:
     with pytest.raises(InputError, match="initial must be at least 0"):
         MilestoneTemperature(-1.0, factor=0.1, epochs=[1])

@@ -146,41 +146,44 @@ def test_a_loss_after_a_vanishing_one_keeps_the_weights_finite() -> None:
     assert float(balancer.weights().sum()) == pytest.approx(1.0)
 
 
-def inside_of(share: float) -> LossTerms:
-    ones = torch.ones(())
-    return LossTerms(ones, 2 * ones, 3 * ones, masked=ones, separated=ones, inside=share * ones)
+def errors_of(outside: float, unseparated: float = 0.0, *, masked: float = 0.5, loss: float = 1.0) -> LossTerms:
+    numbers = [torch.tensor(number) for number in (loss, 2.0, 3.0, masked, 1 - unseparated, 1 - outside)]
+    return LossTerms(*numbers)
 
 
 def test_golden_steering() -> None:
-    """From a ratio of 1/2, by exp(0.1·(0.75 - 0.25)) in a step; λ_cov is a quarter of λ_neg."""
-    balancer = SteeredWeights(0.75, rate=0.1, start=0.5, covariance=0.25)
+    """From a ratio of 1/2, by exp(0.1·(0.75 - 2·0.125)) in a step; λ_cov is a quarter of λ_neg."""
+    balancer = SteeredWeights(2.0, rate=0.1, start=0.5, covariance=0.25)
     torch.testing.assert_close(balancer.weights(), torch.tensor([0.5, 1.0, 0.25]) / 1.75)
-    total = balancer(inside_of(0.25))
+    total = balancer(errors_of(0.75, 0.125))
     raw = torch.tensor([0.5 * math.exp(0.05), 1.0, 0.25])
     torch.testing.assert_close(balancer.weights(), raw / raw.sum())
     torch.testing.assert_close(total, (raw / raw.sum() * torch.tensor([1.0, 2.0, 3.0])).sum())
 
 
-@pytest.mark.parametrize(("share", "way"), [(0.0, 1), (1.0, -1)])
-def test_steering_goes_on_until_it_is_far_enough(share: float, way: int) -> None:
-    """Up while too few solutions are inside, down while too many are; never out of reach."""
-    balancer = SteeredWeights(0.5, rate=1.0, start=1.0)
+@pytest.mark.parametrize(("outside", "unseparated", "way"), [(0.5, 0.1, 1), (0.1, 0.5, -1)])
+def test_steering_goes_on_until_it_is_far_enough(outside: float, unseparated: float, way: int) -> None:
+    """Up while too many solutions are outside, down while too many negatives are in; never out of reach."""
+    balancer = SteeredWeights(1.0, rate=1.0, start=1.0)
     ratios = []
     for _ in range(20):
-        balancer(inside_of(share))
+        balancer(errors_of(outside, unseparated))
         ratios.append(way * balancer.log_ratio.item())
     assert ratios[:9] == sorted(set(ratios[:9]))
     assert ratios[-1] == 5.0
 
 
-def test_steering_rests_in_eval_and_on_nan() -> None:
+def test_steering_rests_without_errors_or_negatives_in_eval_and_on_nan() -> None:
     balancer = SteeredWeights(start=1.0)
-    balancer(inside_of(math.nan))
+    balancer(errors_of(0.0, 0.0))
+    balancer(errors_of(0.0, 1.0, masked=1.0))
+    balancer(errors_of(1.0, loss=math.nan))
     balancer.eval()
-    balancer(inside_of(0.0))
+    balancer(errors_of(1.0))
     assert balancer.log_ratio == 0
     balancer.train()
-    balancer(inside_of(0.0))
+    balancer(errors_of(1.0))
+    assert balancer.log_ratio > 0
     other = SteeredWeights()
     other.load_state_dict(balancer.state_dict())
     assert torch.equal(other.weights(), balancer.weights())
@@ -189,10 +192,11 @@ def test_steering_rests_in_eval_and_on_nan() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"target": 1.0}, "target must be a share between 0 and 1, got 1.0"),
-        ({"target": math.nan}, "target must be a share between 0 and 1, got nan"),
+        ({"exchange": 0.0}, "exchange must be above 0 and finite, got 0.0"),
+        ({"exchange": math.nan}, "exchange must be above 0 and finite, got nan"),
         ({"rate": 0.0}, "rate must be above 0 and finite, got 0.0"),
-        ({"start": math.inf}, "start must be above 0 and finite, got inf"),
+        ({"start": 200.0}, "start must be from 0.0067 to 148, got 200.0"),
+        ({"start": math.nan}, "start must be from 0.0067 to 148, got nan"),
         ({"covariance": -1.0}, "covariance must be at least 0 and finite, got -1.0"),
     ],
 )

@@ -154,16 +154,26 @@ def test_restarts() -> None:
     assert one.restarts is None
     torch.testing.assert_close(one().a, block.a[2, 0])
     torch.testing.assert_close(one().b, block.b[2, 0])
+    assert block.slack is not None
+    torch.testing.assert_close(one().slack, block.slack[2, 0])
     with torch.no_grad():
         one.a.zero_()
     assert bool((many.a[2] != 0).all())
 
 
-@pytest.mark.parametrize(("restarts", "index"), [(None, 0), (2, 2), (2, -1)])
-def test_no_such_restart(restarts: int | None, index: int) -> None:
-    rows = LearnableConstraints(1, 2, restarts=restarts)
-    with pytest.raises(InputError, match=f"index must be below the number of restarts, {restarts}, got {index}"):
-        rows.restart(index)
+def test_a_restart_is_of_its_kind() -> None:
+    many = LearnableConstraints(3, 2, restarts=4).double().eval()
+    one = many.restart(0)
+    assert one.a.dtype == torch.float64
+    assert not one.training
+
+
+@pytest.mark.parametrize("index", [2, -1])
+def test_no_such_restart(index: int) -> None:
+    with pytest.raises(InputError, match=f"index must be from 0 to 1, got {index}"):
+        LearnableConstraints(1, 2, restarts=2).restart(index)
+    with pytest.raises(InputError, match="these constraints have none"):
+        LearnableConstraints(1, 2).restart(index)
 
 
 @pytest.mark.wrong_types

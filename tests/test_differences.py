@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import oracles
 import pytest
 import torch
 from strategies import random_case
 
+from neuralilp.differences import DenseRows
 from neuralilp.negatives import Negatives
 from neuralilp.rows import UnitRows
 
@@ -29,6 +32,32 @@ def test_distances_without_the_points(rows: str, n: int) -> None:
         assert sorted(distance[i].tolist()) == pytest.approx(expected, rel=1e-11, abs=1e-11)
     flat = {tuple(point) for point in z.tolist()}
     assert flat == {tuple(point) for point in points.reshape(-1, n).tolist()}
+
+
+@pytest.mark.parametrize("rows", ["network", "restarts"])
+def test_products_by_group_and_by_row_agree(rows: str) -> None:
+    """Where the examples of each group lie together, one product a group; else a gather: values, and their slopes."""
+    case = random_case(rows, "general")
+    table = UnitRows.of(case.program.learned, case.solution).table
+    differences = case.negatives.flatten()
+    assert table.is_even
+    parts = {}
+    for is_even in (True, False):
+        ((_, products),) = dataclasses.replace(
+            differences,
+            place=differences.place[:0],
+            step=differences.step[:0],
+            example=differences.example[differences.num_sparse :],
+            is_even=is_even,
+        ).slabs(table, 10**6)
+        assert isinstance(products, DenseRows)
+        assert products.is_even == is_even
+        values, slopes = products.values(table), table.replace(torch.zeros_like(table.stacked))
+        products.add_slopes(values.cos(), slopes)
+        parts[is_even] = values, slopes.stacked
+    for even, uneven in zip(parts[True], parts[False], strict=True):
+        assert even.abs().max() > 0
+        torch.testing.assert_close(even, uneven)
 
 
 def test_golden_distances() -> None:

@@ -24,6 +24,7 @@ from neuralilp import (
     NeuralILP,
     OneHop,
     ProjectAndSample,
+    ShapeError,
     SteeredWeights,
     Union,
 )
@@ -88,6 +89,14 @@ def test_restarts_learn_as_each_would_alone() -> None:
     torch.testing.assert_close(terms.stack(), torch.stack(alone).mean(0))
 
 
+@pytest.mark.parametrize(("restarts", "shape"), [(None, (6,)), (3, (1, 6)), (3, (6,)), (3, (5, 6))])
+def test_solutions_of_another_shape_are_refused(restarts: int | None, shape: tuple[int, ...]) -> None:
+    """With restarts or without, a solution for each x."""
+    step = make_step(compile=False, restarts=restarts)
+    with pytest.raises(ShapeError, match="solution must have shape"):
+        step(make_batch()[0], torch.zeros(shape), temperature=1.0)
+
+
 def check_same_steered_and_without_bounds() -> None:
     check_same_terms_and_gradient(steered=True)
 
@@ -103,13 +112,18 @@ def check_same_terms_and_gradient(*, steered: bool = False, restarts: int | None
     for temperature in (1.0, 0.1):  # the second must not need another compilation to be right
         step.zero_grad()
         plain.zero_grad()
-        _, terms = step(x, y, temperature=temperature, generator=torch.Generator().manual_seed(3))
+        balancer = copy.deepcopy(step.balancer)
+        total, terms = step(x, y, temperature=temperature, generator=torch.Generator().manual_seed(3))
+        assert step.is_compiled
         terms.stack().sum().backward()
         program = plain(x)
         numbers = Draw(y, torch.Generator().manual_seed(3))(step.count_numbers(x, y))
         many = y.expand(*program.batch_shape, -1)
         negatives = step.sampler.sample(program, many, Draw(many, numbers=numbers))
         expected = step.loss(program, many, negatives, temperature=temperature)
+        torch.testing.assert_close(total, balancer(expected))
+        for name, value in balancer.state_dict().items():
+            torch.testing.assert_close(step.balancer.state_dict()[name], value)
         expected.stack().sum().backward()
         for name in ("positive", "negative", "covariance", "masked", "separated", "inside"):
             torch.testing.assert_close(getattr(terms, name), getattr(expected, name), rtol=1e-5, atol=1e-7)

@@ -86,31 +86,33 @@ class CoefficientOfVariation(nn.Module):
 
 
 class SteeredWeights(nn.Module):
-    """λ_pos : λ_neg steered until a share ``target`` of the solutions is inside every learned row. Beyond the paper.
+    """λ_pos : λ_neg steered by the two kinds of errors that L₊ and L₋ are there for. Beyond the paper.
 
     L₊ alone keeps solutions inside, L₋ alone draws rows inwards, and no fixed ratio of the two fits few rows and many,
-    or a high temperature and a low one. So the ratio, ``start`` at first, is multiplied by
-    exp(``rate``·(target - inside)) in each step, where inside is :attr:`LossTerms.inside`: rows that are too tight are
-    let out slowly, and loose ones drawn in. From a low start rows first find their directions among the negatives, and
-    let the solutions in after that. ``covariance`` is λ_cov relative to λ_neg; the λ sum to 1.
+    or the start and the end of a run. So the ratio, ``start`` at first, is multiplied in each step by
+    exp(``rate``·(outside - ``exchange``·unseparated)), with the shares 1 - :attr:`LossTerms.inside` of the solutions
+    and 1 - :attr:`LossTerms.separated` of the negatives: it rests where a hundredth of the negatives left in goes with
+    ``exchange`` hundredths of the solutions left out, and where there are neither. From a low start rows first find
+    their directions among the negatives, and let the solutions in after that.
 
-    The ratio is a buffer, saved in checkpoints; it moves in ``train()`` only.
+    ``covariance`` is λ_cov relative to λ_neg; the λ sum to 1. Restarts share one ratio. It is a buffer, saved in
+    checkpoints; it moves in ``train()`` only, and not for a loss that is NaN or infinite.
     """
 
     log_ratio: Tensor
 
     def __init__(
-        self, target: float = 0.7, *, rate: float = 4e-4, start: float = 0.14, covariance: float = 0.1
+        self, exchange: float = 1.0, *, rate: float = 4e-4, start: float = 0.14, covariance: float = 0.1
     ) -> None:
         super().__init__()
-        if not 0 < target < 1:
-            raise InputError(f"target must be a share between 0 and 1, got {target}")
-        for name, value in (("rate", rate), ("start", start)):
+        for name, value in (("exchange", exchange), ("rate", rate)):
             if not 0 < value < math.inf:
                 raise InputError(f"{name} must be above 0 and finite, got {value}")
+        if not math.exp(-FARTHEST) <= start <= math.exp(FARTHEST):
+            raise InputError(f"start must be from {math.exp(-FARTHEST):.4f} to {math.exp(FARTHEST):.0f}, got {start}")
         if not 0 <= covariance < math.inf:
             raise InputError(f"covariance must be at least 0 and finite, got {covariance}")
-        self.target = target
+        self.exchange = exchange
         self.rate = rate
         self.covariance = covariance
         self.register_buffer("log_ratio", torch.tensor(float(start)).log())
@@ -122,8 +124,13 @@ class SteeredWeights(nn.Module):
         return raw / raw.sum()
 
     def forward(self, terms: LossTerms) -> Float[Tensor, ""]:
-        if self.training:
-            move = self.rate * (self.target - terms.inside.detach().to(self.log_ratio.dtype))
-            self.log_ratio.add_(torch.where(move.isfinite(), move, 0)).clamp_(-FARTHEST, FARTHEST)
         stacked = terms.stack()
+        if self.training:
+            self._update(terms, stacked.isfinite().all())
         return (self.weights().to(stacked.dtype) * stacked).sum()
+
+    @torch.no_grad()
+    def _update(self, terms: LossTerms, is_finite: Tensor) -> None:
+        unseparated = torch.where(terms.masked < 1, 1 - terms.separated, 0)
+        move = self.rate * ((1 - terms.inside) - self.exchange * unseparated)
+        self.log_ratio.add_(torch.where(is_finite, move, 0)).clamp_(-FARTHEST, FARTHEST)

@@ -67,7 +67,8 @@ class LearnableConstraints(nn.Module):
     as a distance. With ``slack_is_distance`` it is the distance, whatever the norm of a.
 
     ``restarts`` of them are learnt at once: blocks with the batch dimensions (restarts, 1), over which
-    :class:`~neuralilp.LossStep` broadcasts the solutions. :meth:`restart` is one of them on its own.
+    :class:`~neuralilp.LossStep` broadcasts the solutions; x has one batch dimension then. :meth:`restart` is one of
+    them on its own, and :meth:`NeuralILP.restart <neuralilp.NeuralILP.restart>` the model with it.
     """
 
     def __init__(
@@ -127,11 +128,13 @@ class LearnableConstraints(nn.Module):
 
     def restart(self, index: int) -> LearnableConstraints:
         """One of the restarts, with weights of its own."""
-        if self.restarts is None or not 0 <= index < self.restarts:
-            raise InputError(f"index must be below the number of restarts, {self.restarts}, got {index}")
+        if self.restarts is None:
+            raise InputError("restart must be called where there are restarts: these constraints have none")
+        if not 0 <= index < self.restarts:
+            raise InputError(f"index must be from 0 to {self.restarts - 1}, got {index}")
         one = LearnableConstraints(**{**self.config(), "restarts": None}, generator=torch.Generator())
-        one.load_state_dict({name: value[index, 0] for name, value in self.state_dict().items()})
-        return one
+        one.load_state_dict({name: value[index, 0].clone() for name, value in self.state_dict().items()}, assign=True)
+        return one.train(self.training)
 
     def config(self) -> dict[str, Any]:
         *_, num_constraints, num_variables = self.a.shape

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from neuralilp.constraints import Box
+from neuralilp.constraints import Box, LearnableConstraints
 from neuralilp.errors import ShapeError
 from neuralilp.program import IntegerProgram
 
@@ -42,6 +42,16 @@ class NeuralILP(nn.Module):
     @property
     def num_variables(self) -> int:
         return self.box.num_variables
+
+    def restart(self, index: int) -> NeuralILP:
+        """The model with one of the restarts of its learnable constraints, to solve, save or read; the rest is shared."""
+        constraints = [
+            module.restart(index)
+            if isinstance(module, LearnableConstraints) and module.restarts is not None
+            else module
+            for module in self.constraints
+        ]
+        return NeuralILP(self.cost, constraints, self.box, encoder=self.encoder)
 
     def forward(self, x: Any) -> IntegerProgram:
         if self.encoder is not None:

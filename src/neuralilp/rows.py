@@ -47,10 +47,14 @@ class UnitRows:
             columns = a[0].t()
             return cls(Table(torch.cat([columns, torch.addmm(b[0], y, columns)]), n, y.shape[0], None), slack)
         group = torch.arange(groups, device=y.device).view(shape).expand(batch).reshape(-1)
-        base = (a[group] @ y.unsqueeze(-1)).squeeze(-1) + b[group]
+        # Evenly: each group has all examples along the dimensions that come after those of the groups.
         full = (1,) * (len(batch) - len(shape)) + tuple(shape)
         own = 1 + max(i for i, size in enumerate(full) if size != 1)
         is_even = full[:own] == batch[:own]
+        if is_even:
+            base = torch.baddbmm(b.unsqueeze(1), y.view(groups, -1, n), a.mT).flatten(0, 1)
+        else:
+            base = (a[group] @ y.unsqueeze(-1)).squeeze(-1) + b[group]
         return cls(Table(torch.cat([a.mT.reshape(groups * n, -1), base]), n, y.shape[0], group, is_even), slack)
 
     @property

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from neuralilp.blocks import broadcasts
+from neuralilp.blocks import broadcast
 from neuralilp.loss import ILPLoss, rate_of
 from neuralilp.model import NeuralILP
 from neuralilp.negatives.base import Draw, NegativeSampler
@@ -29,7 +29,7 @@ class LossStep(nn.Module):
     and what they cost is the calling. ``compile=True`` fuses them into one graph: the same numbers, for some seconds
     at the first call. It needs samplers that take all their random numbers from ``draw``, as the solver-free ones do.
 
-    Where the programs have more batch dimensions than the solutions (restarts), each solution serves for all of them.
+    Where learned constraints have further batch dimensions before those of x (restarts), each solution serves for all.
 
     Compiled are steps with the shape of the first one; others (the last batch of an epoch) run plainly, as does
     everything where no C++ compiler is found or compiling fails, with a warning.
@@ -125,11 +125,14 @@ def whole_step(
 
 
 def for_all(program: IntegerProgram, solution: Float[Tensor, "*batch var"]) -> Float[Tensor, "*programs var"]:
-    """The solution for each program, where there are several to an example; else, and where shapes differ, as it is."""
-    batch = program.batch_shape
-    if len(batch) < solution.ndim or not broadcasts(batch, solution.shape[:-1]):
-        return solution
-    return solution.expand(*batch, -1)
+    """The solution for each program, where learned constraints alone have further dimensions; else as it is."""
+    given = [
+        program.cost.shape[:-1],
+        program.bounds.lower.shape[:-1],
+        *(block.batch_shape() for block in program.known),
+    ]
+    batch, own = program.batch_shape, solution.shape[:-1]
+    return solution.expand(*batch, -1) if len(own) < len(batch) and own == broadcast(*given) else solution
 
 
 _compiled: weakref.WeakKeyDictionary[LossStep, Callable[..., Any]] = weakref.WeakKeyDictionary()

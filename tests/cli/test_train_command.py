@@ -400,7 +400,7 @@ def test_ilploss_interrupted_goes_on(data: Path, tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         assert child.wait(60) == 130
     before = torch.load(last, weights_only=True)["state"]
-    assert before["steps"] >= 240  # 40 epochs of 6 steps, then the first validation
+    assert before["steps"] >= 480  # 80 epochs of 6 steps, then the first validation
     limit = str(before["seconds"] + 8)  # seconds, a part of which is kept for the last validation
     result = invoke("--data", data, "--out", folder, "--no-compile", "--resume", "--json", "--time-limit", limit)
     assert result.exit_code == 0, result.output

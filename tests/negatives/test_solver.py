@@ -53,3 +53,9 @@ def test_restarts_are_solved_once_a_program() -> None:
 def test_relaxations_are_no_negatives() -> None:
     with pytest.raises(InputError, match="relax must not be set"):
         SolverNegatives(relax=True)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5, float("nan")])
+def test_bad_share(share: float) -> None:
+    with pytest.raises(InputError, match="share must be above 0 and at most 1, got"):
+        SolverNegatives(share=share)

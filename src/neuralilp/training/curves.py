@@ -97,7 +97,7 @@ def read_curves(path: str | os.PathLike[str]) -> list[dict[str, float]]:
 
 
 def draw_curves(rows: Sequence[Row], path: Path) -> None:
-    """Loss terms, validation figures, and temperature with learning rate, over the epochs."""
+    """Loss terms, validation figures that are shares, and temperature with learning rate, over the epochs."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 9))
@@ -105,7 +105,8 @@ def draw_curves(rows: Sequence[Row], path: Path) -> None:
     figure.subplots_adjust(left=0.1, right=0.76, bottom=0.06, top=0.98, hspace=0.08)
     names = [name for name in rows[0] if "/" in name]
     _lines(losses, rows, [name for name in names if name.startswith(TRAIN)], "means over the steps")
-    _lines(figures, rows, [name for name in names if name.startswith(VALIDATION)], "validation")
+    shares = [name for name in names if name.startswith(VALIDATION) and not any(row[name] > 1 for row in rows)]
+    _lines(figures, rows, shares, "validation")
     _lines(settings, rows, ["temperature", "lr"], "settings")
     # Terms and temperatures fall by orders of magnitude, and may reach zero.
     losses.set_yscale("symlog", linthresh=1e-4)

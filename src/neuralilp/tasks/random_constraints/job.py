@@ -36,7 +36,7 @@ class Job(Conditions):
         if restarts is None:
             examples = self.split.validation
             return summary(answers(model, examples, VALIDATION_SOLVE_SECONDS), examples)[0]
-        figures = [{**self.validate(one_of(model, index)), RESTART: float(index)} for index in range(restarts)]
+        figures = [{**self.validate(model.restart(index)), RESTART: float(index)} for index in range(restarts)]
         return max(figures, key=lambda each: (each["variable_accuracy"], each["vector_accuracy"]))
 
 
@@ -56,10 +56,6 @@ def rows_of(model: NeuralILP) -> LearnableConstraints:
     (rows,) = model.constraints
     assert isinstance(rows, LearnableConstraints)
     return rows
-
-
-def one_of(model: NeuralILP, restart: int) -> NeuralILP:
-    return NeuralILP(model.cost, [rows_of(model).restart(restart)], model.box)
 
 
 def answers(model: NeuralILP, examples: Examples, seconds: float, cuts: CutPool | None = None) -> Solution:

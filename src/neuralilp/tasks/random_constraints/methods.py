@@ -27,7 +27,7 @@ from neuralilp.tasks.random_constraints.job import (
     Job,
     answers,
     new_model,
-    one_of,
+    rows_of,
     summary,
     with_cuts,
 )
@@ -73,7 +73,7 @@ def run(
 
     def learnt(folder: RunFolder) -> tuple[NeuralILP, Outcome]:
         job = Job(folder, seed, time_limit, is_compiled, resume, report, dataset, split, num_constraints)
-        return learn_plus(job) if method == PLUS else learn(job, RECIPES[method])
+        return learn_plus(job) if method == PLUS else learn(job, RECIPES[method], RESTARTS.get(method))
 
     config = {
         "task": TASK,
@@ -94,12 +94,13 @@ def run(
     )
 
 
-def learn(job: Job, make_recipe: Callable[[NeuralILP, bool], Recipe]) -> tuple[NeuralILP, Outcome]:
+def learn(
+    job: Job, make_recipe: Callable[[NeuralILP, bool], Recipe], restarts: int | None = None
+) -> tuple[NeuralILP, Outcome]:
     """A model trained step by step; the restart that validates best, where there are several."""
-    generator, restarts = torch.Generator().manual_seed(job.seed), RESTARTS.get(make_recipe)
-    model = new_model(job.dataset, job.num_constraints, generator, restarts)
+    model = new_model(job.dataset, job.num_constraints, torch.Generator().manual_seed(job.seed), restarts)
     outcome = make_recipe(model, job.compile).follow(job.split.train, lambda: job.validate(model), job)
-    return model if restarts is None else one_of(model, int(outcome.figures.get(RESTART, 0))), outcome
+    return model if restarts is None else model.restart(int(outcome.figures.get(RESTART, 0))), outcome
 
 
 def final_figures(model: NeuralILP, split: Split, *, is_cut: bool) -> dict[str, Any]:
@@ -119,43 +120,54 @@ def final_figures(model: NeuralILP, split: Split, *, is_cut: bool) -> dict[str, 
 
 
 PEAK, HALF_CYCLE = 1e-3, 1500
-STEERING = {"target": 0.7, "rate": 4e-4, "start": 0.14, "covariance": 0.1}
-TEMPERATURE: dict[str, Any] = {"factor": 0.3, "epochs": (140, 230, 290, 340), "floor": 0.01}
+STEERING = {"rate": 4e-4, "start": 0.14, "covariance": 0.1}
+TEMPERATURE = {"initial": 1.0, "factor": 0.3, "floor": 0.01}
+MILESTONES, BINARY_MILESTONES = (140, 230, 290, 340), (40, 60, 100, 120)
 
 
 def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     """The paper's settings, but for what is listed here; ``docs/results.md`` has what these things and others gave.
 
-    - Restarts are learnt at once, four in less than twice the time of one, and the one that validates best is kept.
+    - Restarts are learnt at once, and the one that validates best is kept.
     - Bounds do not compete in Eq. 9: negatives lie on them, and they would take most of the weight.
-    - λ₊ : λ₋ is steered by the share of solutions inside, not set by the coefficient of variation, which gives L₊ the
-      more weight the rarer it is above zero: rows then stay where they leave negatives inside.
-    - The temperature, a distance, starts at a tenth of the box's width: at 1 for [-5, 5], as in the paper, and at 0.1
-      for [0, 1], where all distances lie within 1 of each other and at 1 every row would take part in every negative.
-      It falls to a third, not a tenth, at given epochs, and not below a hundredth, where the softmin is a minimum.
+    - λ₊ : λ₋ is steered by the errors that are left, not set by the coefficient of variation, which gives L₊ the more
+      weight the rarer it is above zero: rows then stay where they leave negatives inside. L₊ is a mean over the rows,
+      of which a solution left outside mostly violates one, so the exchange grows with their number.
+    - The temperature falls to a third at given epochs, not to a tenth on a plateau, and not below a hundredth, where
+      the softmin is a minimum already. In a wide box rows have further to go, and it falls later.
     - Early stopping counts from the last drop of the temperature.
-    - Validation comes every 80 epochs, not 20, with half the patience: solving all restarts takes time. The learning
-      rate's cycle is 20 epochs long, so that validations fall where it is near zero.
+    - Validation comes every 80 epochs, not 20: solving all restarts takes time. The learning rate's cycle is 20 epochs
+      long, so that validations fall where it is near zero.
     - The weights that are validated and kept are averages over half a cycle.
     """
-    sampler, loss = Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False)
-    box = model.box()
-    temperature = {"initial": (box.upper - box.lower).max().item() / 10, **TEMPERATURE}
+    sampler, loss, rows = Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False), rows_of(model)
+    steering = {"exchange": rows.a.shape[-2] / 2, **STEERING}
+    milestones = BINARY_MILESTONES if model.box().is_binary else MILESTONES
     return Recipe(
-        step=LossStep(model, sampler, loss, SteeredWeights(**STEERING), compile=compile),
+        step=LossStep(model, sampler, loss, SteeredWeights(**steering), compile=compile),
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, fused=True),
         scheduler=lambda optimiser: triangular(optimiser, peak=PEAK, half_cycle=HALF_CYCLE),
-        temperature=MilestoneTemperature(**temperature),
+        temperature=MilestoneTemperature(**TEMPERATURE, epochs=milestones),
         schedule=Schedule(
             epochs=4000, batch_size=10, validate_every=80, patience=10, goal=1.0, average_over=HALF_CYCLE
         ),
-        facts={"steering": STEERING, "peak": PEAK, "half_cycle": HALF_CYCLE, "temperature": temperature},
+        facts={
+            "restarts": rows.restarts,
+            "steering": steering,
+            "peak": PEAK,
+            "half_cycle": HALF_CYCLE,
+            "temperature": {**TEMPERATURE, "milestones": milestones},
+            "validation_solve_seconds": VALIDATION_SOLVE_SECONDS,
+        },
     )
 
 
 def solver_negatives(model: NeuralILP, compile: bool) -> Recipe:
-    """The solver's answers under the present constraints, where they are wrong, as negatives too."""
-    return ilploss(model, False, SolverNegatives(time_limit=VALIDATION_SOLVE_SECONDS))
+    """The solver's answers under the present constraints, where they are wrong, as negatives too.
+
+    In one batch of fifty: in each, a run would be over before the temperature falls for the first time.
+    """
+    return ilploss(model, False, SolverNegatives(share=0.02, time_limit=VALIDATION_SOLVE_SECONDS))
 
 
 def comboptnet(model: NeuralILP, compile: bool) -> Recipe:
@@ -179,5 +191,5 @@ RECIPES: dict[str, Callable[[NeuralILP, bool], Recipe]] = {
     "comboptnet": comboptnet,
 }
 
-RESTARTS = {ilploss: 4}
-"""Learnt at once; where a solver is called in each step, one."""
+RESTARTS = {"ilploss": 4}
+"""Learnt at once; the methods that call a solver in their steps have one."""
