@@ -44,14 +44,13 @@ class NeuralILP(nn.Module):
         return self.box.num_variables
 
     def restart(self, index: int) -> NeuralILP:
-        """The model with one of the restarts of its learnable constraints, to solve, save or read; the rest is shared."""
-        constraints = [
-            module.restart(index)
-            if isinstance(module, LearnableConstraints) and module.restarts is not None
-            else module
-            for module in self.constraints
-        ]
-        return NeuralILP(self.cost, constraints, self.box, encoder=self.encoder)
+        """The model with one of the restarts of its constraints, to solve, save or read; the rest is shared."""
+
+        def chosen(module: nn.Module) -> nn.Module:
+            has_restarts = isinstance(module, LearnableConstraints) and module.restarts is not None
+            return module.restart(index) if has_restarts else module
+
+        return NeuralILP(self.cost, [chosen(module) for module in self.constraints], self.box, encoder=self.encoder)
 
     def forward(self, x: Any) -> IntegerProgram:
         if self.encoder is not None:

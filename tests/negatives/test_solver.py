@@ -55,6 +55,18 @@ def test_relaxations_are_no_negatives() -> None:
         SolverNegatives(relax=True)
 
 
+def test_a_share_of_the_batches_is_solved() -> None:
+    """About a quarter of 200, by the generator alone; the others have no negatives at all."""
+    program = IntegerProgram(torch.tensor([-1.0, -2.0]), Bounds(torch.zeros(2), torch.ones(2)))
+    sampler, y = SolverNegatives(share=0.25), torch.zeros(3, 2)
+    drawn = [sampler(program, y, generator=torch.Generator().manual_seed(seed)) for seed in range(200)]
+    solved = [negatives for negatives in drawn if len(negatives)]
+    assert 25 < len(solved) < 75
+    assert all(negatives.points().tolist() == [[[1, 1]]] * 3 for negatives in solved)
+    again = [sampler(program, y, generator=torch.Generator().manual_seed(seed)) for seed in range(10)]
+    assert [len(negatives) for negatives in again] == [len(negatives) for negatives in drawn[:10]]
+
+
 @pytest.mark.parametrize("share", [0.0, 1.5, float("nan")])
 def test_bad_share(share: float) -> None:
     with pytest.raises(InputError, match="share must be above 0 and at most 1, got"):

@@ -69,9 +69,9 @@ def train(
     ``fabric`` must have been launched; without one, the run is a single process where the weights are. With several
     processes each takes its share of a batch, with weights such that the gradient is that of the whole batch whether
     or not it divides evenly (:class:`~neuralilp.training.batches.Batches`), as far as the loss is a mean over
-    examples. The statistics of :class:`~neuralilp.CoefficientOfVariation` and :class:`~neuralilp.SteeredWeights` are not:
-    each process adds what its own share gives to what the first one had before the step, so λ differs a little between
-    processes. Only the first process validates and writes.
+    examples. The statistics of :class:`~neuralilp.CoefficientOfVariation` and :class:`~neuralilp.SteeredWeights` are
+    not: each process adds what its own share gives to what the first one had before the step, so λ differs a little
+    between processes. Only the first process validates and writes.
     """
     is_own = fabric is None
     if fabric is None:
