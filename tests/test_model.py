@@ -112,3 +112,15 @@ def test_models_can_be_pickled() -> None:
     copied = pickle.loads(pickle.dumps(model))
     x = torch.ones(1, 3)
     torch.testing.assert_close(copied(x).explicit(), model(x).explicit())
+
+
+def test_a_model_s_restart() -> None:
+    """Constraints that have restarts give one of theirs; others, cost, box and encoder are those of the model."""
+    rows = [LearnableConstraints(2, 3, restarts=4), LearnableConstraints(1, 3)]
+    model = NeuralILP(KnownCost(), rows, Box(0, 1, 3), encoder=torch.nn.Linear(5, 3))
+    one, x = model.restart(1), torch.randn(7, 5)
+    assert model(x).batch_shape == (4, 7)
+    assert one(x).batch_shape == (7,)
+    torch.testing.assert_close(one(x).blocks[0].a, model(x).blocks[0].a[1, 0])
+    assert one.constraints[1] is rows[1]
+    assert one.encoder is model.encoder

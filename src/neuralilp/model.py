@@ -47,8 +47,9 @@ class NeuralILP(nn.Module):
         """The model with one of the restarts of its constraints, to solve, save or read; the rest is shared."""
 
         def chosen(module: nn.Module) -> nn.Module:
-            has_restarts = isinstance(module, LearnableConstraints) and module.restarts is not None
-            return module.restart(index) if has_restarts else module
+            if isinstance(module, LearnableConstraints) and module.restarts is not None:
+                return module.restart(index)
+            return module
 
         return NeuralILP(self.cost, [chosen(module) for module in self.constraints], self.box, encoder=self.encoder)
 
