@@ -354,7 +354,7 @@ def test_who_calls_the_solver(dataset: Dataset, tmp_path: Path, quick: None, sol
     assert record["steps"] > 0
     rows = read_curves(tmp_path / "curves.csv")
     in_steps = [size for size in solved if size not in (VALIDATION, TEST)]
-    validations = len(rows) * methods.RESTARTS.get(method, 1)  # of every restart
+    validations = len(rows) * (methods.restarts_of(method, dataset) or 1)  # of every restart
     assert len(solved) == validations + 1 + len(in_steps)
     assert solved[-1] == TEST
     if method == "ilploss":
@@ -410,7 +410,7 @@ def test_no_random_numbers_but_those_of_the_seed(dataset: Dataset, tmp_path: Pat
 def test_the_start_of_ilploss_is_its_seed_s(dataset: Dataset, tmp_path: Path, quick: None) -> None:
     """Without time for a step, the model is the start."""
     finished(dataset, "ilploss", tmp_path, time_limit=0.0, seed=3)
-    starts = new_model(dataset, 4, torch.Generator().manual_seed(3), restarts=4)
+    starts = new_model(dataset, 4, torch.Generator().manual_seed(3), restarts=8)
     expected = starts.restart(0).state_dict()
     assert all(torch.equal(value, expected[name]) for name, value in weights(tmp_path).items())
 

@@ -11,6 +11,7 @@ import torch
 from neuralilp.annealing import MilestoneTemperature
 from neuralilp.balancing import SteeredWeights
 from neuralilp.baselines import CombOptNetStep
+from neuralilp.blocks import Bounds
 from neuralilp.errors import InputError
 from neuralilp.evidence import valid_cuts
 from neuralilp.loss import ILPLoss
@@ -73,7 +74,7 @@ def run(
 
     def learnt(folder: RunFolder) -> tuple[NeuralILP, Outcome]:
         job = Job(folder, seed, time_limit, is_compiled, resume, report, dataset, split, num_constraints)
-        return learn_plus(job) if method == PLUS else learn(job, RECIPES[method], RESTARTS.get(method))
+        return learn_plus(job) if method == PLUS else learn(job, RECIPES[method], restarts_of(method, dataset))
 
     config = {
         "task": TASK,
@@ -191,5 +192,9 @@ RECIPES: dict[str, Callable[[NeuralILP, bool], Recipe]] = {
     "comboptnet": comboptnet,
 }
 
-RESTARTS = {"ilploss": 4}
-"""Learnt at once; the methods that call a solver in their steps have one."""
+
+def restarts_of(method: str, dataset: Dataset) -> int | None:
+    """Learnt at once. In a wide box more hangs on the start; the methods that call a solver in their steps have one."""
+    if method != "ilploss":
+        return None
+    return 4 if Bounds(dataset.lower, dataset.upper).is_binary else 8
