@@ -72,7 +72,7 @@ def plot_program(
         axes.plot(*y, "o", color=BLUE, markersize=9, markeredgecolor=GREEN, markeredgewidth=2.6, label="y*", zorder=6)
     _finish(axes, low, high, title)
     if path is not None:
-        _save(figure, Path(path))
+        save_figure(figure, Path(path))
     return figure
 
 
@@ -228,7 +228,8 @@ def _finish(axes: Axes, low: Points, high: Points, title: str | None) -> None:
     axes.legend([unique[x] for x in labels], labels, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture, whole or not at all; the suffix chooses the format."""
     if not path.parent.is_dir():
         raise InputError(f"path must lie in a folder that exists, got {path}")
     kinds = figure.canvas.get_supported_filetypes()
