@@ -57,4 +57,5 @@ def has_true_rules(distilled: Distilled, boxes: Boxes) -> bool:
 
 
 def with_distilled(model: NeuralILP, distilled: Distilled) -> NeuralILP:
-    return with_rules(model, distilled, keep_unexplained=False)
+    """The model with the rules; as it is where there are none, as with fewer learnt rows than rules (at 4x4)."""
+    return with_rules(model, distilled, keep_unexplained=False) if distilled.num_rules else model
