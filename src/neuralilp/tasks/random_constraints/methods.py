@@ -122,8 +122,8 @@ def final_figures(model: NeuralILP, split: Split, *, is_cut: bool) -> dict[str, 
 
 PEAK, HALF_CYCLE = 1e-3, 1500
 STEERING = {"rate": 4e-4, "start": 0.14, "covariance": 0.1}
-TEMPERATURE = {"initial": 1.0, "factor": 0.3, "floor": 0.01}
-MILESTONES, BINARY_MILESTONES = (140, 230, 290, 340), (40, 60, 100, 120)
+TEMPERATURE = {"initial": 1.0, "factor": 0.3}
+MILESTONES, BINARY_MILESTONES = (140, 230), (40, 60, 100, 120)
 
 
 def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
@@ -134,8 +134,8 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     - λ₊ : λ₋ is steered by the errors that are left, not set by the coefficient of variation, which gives L₊ the more
       weight the rarer it is above zero: rows then stay where they leave negatives inside. L₊ is a mean over the rows,
       of which a solution left outside mostly violates one, so the exchange grows with their number.
-    - The temperature falls to a third at given epochs, not to a tenth on a plateau, and not below a hundredth, where
-      the softmin is a minimum already. In a wide box rows have further to go, and it falls later.
+    - The temperature, which is a distance, falls to a third at given epochs, not to a tenth on a plateau, and not below
+      a hundredth of the box's width. In a wide box rows have further to go, and it falls later.
     - Early stopping counts from the last drop of the temperature.
     - Validation comes every 80 epochs, not 20: solving all restarts takes time. The learning rate's cycle is 20 epochs
       long, so that validations fall where it is near zero.
@@ -143,12 +143,14 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     """
     sampler, loss, rows = Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False), rows_of(model)
     steering = {"exchange": rows.a.shape[-2] / 2, **STEERING}
-    milestones = BINARY_MILESTONES if model.box().is_binary else MILESTONES
+    box = model.box()
+    milestones = BINARY_MILESTONES if box.is_binary else MILESTONES
+    temperature = {**TEMPERATURE, "floor": (box.upper - box.lower).max().item() / 100}
     return Recipe(
         step=LossStep(model, sampler, loss, SteeredWeights(**steering), compile=compile),
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, fused=True),
         scheduler=lambda optimiser: triangular(optimiser, peak=PEAK, half_cycle=HALF_CYCLE),
-        temperature=MilestoneTemperature(**TEMPERATURE, epochs=milestones),
+        temperature=MilestoneTemperature(**temperature, epochs=milestones),
         schedule=Schedule(
             epochs=4000, batch_size=10, validate_every=80, patience=10, goal=1.0, average_over=HALF_CYCLE
         ),
@@ -157,7 +159,7 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
             "steering": steering,
             "peak": PEAK,
             "half_cycle": HALF_CYCLE,
-            "temperature": {**TEMPERATURE, "milestones": milestones},
+            "temperature": {**temperature, "milestones": milestones},
             "validation_solve_seconds": VALIDATION_SOLVE_SECONDS,
         },
     )
