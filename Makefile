@@ -38,6 +38,10 @@ SETTINGS = $(foreach domain,binary dense,$(foreach constraints,1 2 4 8,$(domain)
 ours = $(foreach setting,$(SETTINGS),$(foreach dataset,0 1 2 3 4,$(RANDOM)/$(1)/$(setting)/$(dataset)/record.json))
 rival = $(foreach setting,$(SETTINGS),$(foreach dataset,0 1,$(RANDOM)/$(1)/$(setting)/$(dataset)/record.json))
 part = $(word $(1),$(subst /, ,$*))
+SECONDS_1 = 120
+SECONDS_2 = 120
+SECONDS_4 = 180
+SECONDS_8 = $(if $(filter dense,$(call part,2)),600,300)
 
 experiments-random: $(READY)
 	OMP_NUM_THREADS=1 $(MAKE) --jobs 2 --keep-going $(call ours,ilploss-plus) $(call ours,ilploss) \
@@ -46,7 +50,7 @@ experiments-random: $(READY)
 
 $(RANDOM)/%/record.json:
 	$(BIN)/neuralilp train random-constraints --method $(call part,1) --domain $(call part,2) \
-		--constraints $(call part,3) --dataset $(call part,4) --time-limit $(if $(filter 8,$(call part,3)),300,180) \
+		--constraints $(call part,3) --dataset $(call part,4) --time-limit $(SECONDS_$(call part,3)) \
 		--resume --out runs/random-constraints/$*
 	mkdir -p $(@D) && cp runs/random-constraints/$*/record.json $@.part && mv $@.part $@
 

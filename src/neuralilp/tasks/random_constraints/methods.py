@@ -107,14 +107,13 @@ def learn(
 def final_figures(model: NeuralILP, split: Split, *, is_cut: bool) -> dict[str, Any]:
     """Entries of the record, all from solving; with cuts, those without them too."""
     solution = answers(model, split.test, TEST_SOLVE_SECONDS)
-    figures, statuses = summary(solution, split.test)
+    tested = {"test": summary(solution.z, split.test), "statuses": solution.counts()}
     if not is_cut:
-        return {"test": figures, "statuses": statuses}
-    entries = {"test_without_cuts": figures, "statuses_without_cuts": statuses}
+        return tested
+    without = {f"{name}_without_cuts": entry for name, entry in tested.items()}
     known = Examples(*(torch.cat(parts) for parts in zip(split.train, split.validation, strict=True)))
     solution = with_cuts(model, split.test, TEST_SOLVE_SECONDS, valid_cuts(*known), solution)
-    figures, statuses = summary(solution, split.test)
-    return {"test": figures, "statuses": statuses, **entries}
+    return {"test": summary(solution.z, split.test), "statuses": solution.counts(), **without}
 
 
 # -- the paper's settings ----------------------------------------------------------------------------------------------
