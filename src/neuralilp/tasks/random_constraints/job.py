@@ -42,7 +42,7 @@ class Job(Conditions):
         examples, restarts = self.split.validation, rows_of(model).restarts
         if restarts is None:
             return summary(answers(model, examples, VALIDATION_SOLVE_SECONDS).z, examples)
-        found: dict[int, Tensor] = {index: examples.solution[:0] for index in range(restarts)}
+        found = dict.fromkeys(range(restarts), examples.solution[:0])
         quarter = -(-len(examples.solution) // QUARTERS)
         for low in range(0, len(examples.solution), quarter):
             part = Examples(*(each[low : low + quarter] for each in examples))

@@ -164,12 +164,15 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     )
 
 
+SOLVED_SHARE = 0.02
+
+
 def solver_negatives(model: NeuralILP, compile: bool) -> Recipe:
     """The solver's answers under the present constraints, where they are wrong, as negatives too.
 
     In one batch of fifty: in each, a run would be over before the temperature falls for the first time.
     """
-    return ilploss(model, False, SolverNegatives(share=0.02, time_limit=VALIDATION_SOLVE_SECONDS))
+    return ilploss(model, False, SolverNegatives(share=SOLVED_SHARE, time_limit=VALIDATION_SOLVE_SECONDS))
 
 
 def comboptnet(model: NeuralILP, compile: bool) -> Recipe:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from jaxtyping import Float, Int8
 from torch import Tensor
 
@@ -37,7 +36,7 @@ def draw_answers(
         raise ShapeError(f"quizzes, answers and solutions must have one shape, got {shapes}")
     count, k = len(quizzes), boxes.size
     figure = Figure(figsize=(count * (0.4 * k + 0.6), 0.4 * k + 0.6), layout="constrained")
-    for board, axes in enumerate(np.atleast_1d(figure.subplots(1, count))):
+    for board, axes in enumerate(figure.subplots(1, count, squeeze=False).flat):
         _draw_grid(axes, boxes)
         for cell in range(k * k):
             row, column = divmod(cell, k)
@@ -62,7 +61,7 @@ def draw_matrices(path: Path, matrices: Mapping[str, Float[Tensor, "constr var"]
     colors = LinearSegmentedColormap.from_list("signs", [RED, "white", BLUE])
     heights = [max(len(matrix), 1) for matrix in matrices.values()]
     figure = Figure(figsize=(7, 7 * sum(heights) / 64 + 0.6 * len(heights)), layout="constrained")
-    panels: Sequence[Axes] = np.atleast_1d(figure.subplots(len(heights), 1, height_ratios=heights))
+    panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False).flat
     for axes, (name, matrix) in zip(panels, matrices.items(), strict=True):
         if len(matrix):
             size = max(float(matrix.abs().max()), 1e-12)
