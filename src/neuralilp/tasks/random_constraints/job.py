@@ -50,8 +50,8 @@ class Job(Conditions):
                 found[index] = torch.cat([z, answers(model.restart(index), part, VALIDATION_SOLVE_SECONDS).z])
             seen = Examples(*(each[: low + quarter] for each in examples))
             figures = {index: summary(z, seen) for index, z in found.items()}
-            ranked = sorted(found, key=lambda index: tuple(figures[index].values()), reverse=True)
-            found = {index: found[index] for index in sorted(ranked[: -(-len(ranked) // 2)])}
+            ranked = sorted(found, key=lambda index: -figures[index]["variable_accuracy"])
+            found = {index: found[index] for index in ranked[: -(-len(ranked) // 2)]}
         return {**figures[ranked[0]], RESTART: float(ranked[0])}
 
 
@@ -96,6 +96,6 @@ def with_cuts(model: NeuralILP, examples: Examples, seconds: float, cuts: CutPoo
 
 def summary(z: Tensor, examples: Examples) -> dict[str, float]:
     return {
-        "variable_accuracy": variable_accuracy(z, examples.solution),
         "vector_accuracy": vector_accuracy(z, examples.solution),
+        "variable_accuracy": variable_accuracy(z, examples.solution),
     }
