@@ -32,6 +32,8 @@ def main() -> None:
     except Exception as error:
         found["error"] = f"{type(error).__name__}: {error}"
     (folder / f"rank{fabric.global_rank}.json").write_text(json.dumps(found))
+    fabric.barrier()
+    torch.distributed.destroy_process_group()  # its threads may not outlive the interpreter
 
 
 if __name__ == "__main__":
