@@ -18,6 +18,7 @@ from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
 from neuralilp.negatives import KHop, OneHop, ProjectAndSample, SolverNegatives, Union
 from neuralilp.separation import compiler_is_present
+from neuralilp.solving import Solution
 from neuralilp.step import LossStep
 from neuralilp.storage import save
 from neuralilp.tasks.random_constraints.data import Dataset, Examples, Split
@@ -107,13 +108,17 @@ def learn(
 def final_figures(model: NeuralILP, split: Split, *, is_cut: bool) -> dict[str, Any]:
     """Entries of the record, all from solving; with cuts, those without them too."""
     solution = answers(model, split.test, TEST_SOLVE_SECONDS)
-    tested = {"test": summary(solution.z, split.test), "statuses": solution.counts()}
+    entries = judged(solution, split.test)
     if not is_cut:
-        return tested
-    without = {f"{name}_without_cuts": entry for name, entry in tested.items()}
+        return entries
+    without = {f"{name}_without_cuts": entry for name, entry in entries.items()}
     known = Examples(*(torch.cat(parts) for parts in zip(split.train, split.validation, strict=True)))
     solution = with_cuts(model, split.test, TEST_SOLVE_SECONDS, valid_cuts(*known), solution)
-    return {"test": summary(solution.z, split.test), "statuses": solution.counts(), **without}
+    return {**judged(solution, split.test), **without}
+
+
+def judged(solution: Solution, examples: Examples) -> dict[str, Any]:
+    return {"test": summary(solution.z, examples), "statuses": solution.counts()}
 
 
 # -- the paper's settings ----------------------------------------------------------------------------------------------

@@ -12,11 +12,10 @@ from torch import Tensor
 from neuralilp.errors import ShapeError
 from neuralilp.plotting import BLUE, GREEN, RED, save_figure
 from neuralilp.tasks.sudoku.boards import Boxes
+from neuralilp.tasks.sudoku.data import DIGITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-SYMBOLS = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def draw_answers(
@@ -47,7 +46,7 @@ def draw_answers(
             elif given or answer:
                 is_right = answer == int(solutions[board, row, column])
                 color = "black" if given else GREEN if is_right else RED
-                text = SYMBOLS[(given or answer) - 1]
+                text = chr(DIGITS[given or answer])
                 axes.text(column + 0.5, row + 0.5, text, color=color, ha="center", va="center", fontsize=14)
         _frame(axes, k)
     save_figure(figure, path)
