@@ -38,10 +38,10 @@ SETTINGS = $(foreach domain,binary dense,$(foreach constraints,1 2 4 8,$(domain)
 ours = $(foreach setting,$(SETTINGS),$(foreach dataset,0 1 2 3 4,$(RANDOM)/$(1)/$(setting)/$(dataset)/record.json))
 rival = $(foreach setting,$(SETTINGS),$(foreach dataset,0 1,$(RANDOM)/$(1)/$(setting)/$(dataset)/record.json))
 part = $(word $(1),$(subst /, ,$*))
-SECONDS_1 = 120
-SECONDS_2 = 120
+SECONDS_1 = 180
+SECONDS_2 = 180
 SECONDS_4 = 180
-SECONDS_8 = $(if $(filter dense,$(call part,2)),600,300)
+SECONDS_8 = 300
 
 experiments-random: $(READY)
 	OMP_NUM_THREADS=1 $(MAKE) --jobs 2 --keep-going $(call ours,ilploss-plus) $(call ours,ilploss) \

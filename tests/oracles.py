@@ -148,7 +148,7 @@ def terms(
             positive.append(sum_of([torch.relu(positive_margin - d) for d in distances]) / len(learned))
             means = [sum_of([row.a[j] / row.norm() for row in learned]) / len(learned) for j in range(len(y))]
             covariance.append(sum_of([mean**2 for mean in means]) / len(y))
-        hinges = []
+        hinges, is_apart = [], True
         for k in range(points.shape[-2]):
             z = points[(*example, k)].double()
             if not is_admissible(program, rows, cost, y, z):
@@ -157,7 +157,8 @@ def terms(
             d = [row.distance(z) for row in (*competing, cost)]
             w = softmin([value.item() for value in d], temperature)
             hinges.append(sum_of([w[i] * torch.relu(negative_margin + d[i]) for i in range(len(d))]))
-            separated += min(value.item() for value in d) <= -negative_margin
+            is_apart = is_apart and min(value.item() for value in d) < 0
+        separated += is_apart
         used += len(hinges)
         negative.append(sum_of(hinges) / max(len(hinges), 1))
     count = math.prod(batch)
@@ -166,7 +167,7 @@ def terms(
         negative=sum_of(negative) / count,
         covariance=sum_of(covariance) / count,
         masked=1 - used / max(points.shape[:-1].numel(), 1),
-        separated=separated / max(used, 1),
+        separated=separated / count,
         inside=inside / count,
     )
 

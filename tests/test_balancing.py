@@ -146,16 +146,16 @@ def test_a_loss_after_a_vanishing_one_keeps_the_weights_finite() -> None:
     assert float(balancer.weights().sum()) == pytest.approx(1.0)
 
 
-def errors_of(outside: float, unseparated: float = 0.0, *, masked: float = 0.5, loss: float = 1.0) -> LossTerms:
-    numbers = [torch.tensor(number) for number in (loss, 2.0, 3.0, masked, 1 - unseparated, 1 - outside)]
+def errors_of(outside: float, unseparated: float = 0.0, *, loss: float = 1.0) -> LossTerms:
+    numbers = [torch.tensor(number) for number in (loss, 2.0, 3.0, 0.5, 1 - unseparated, 1 - outside)]
     return LossTerms(*numbers)
 
 
 def test_golden_steering() -> None:
-    """From a ratio of 1/2, by exp(0.1·(0.75 - 2·0.125)) in a step; λ_cov is a quarter of λ_neg."""
-    balancer = SteeredWeights(2.0, rate=0.1, start=0.5, covariance=0.25)
+    """From a ratio of 1/2, by exp(0.1·(0.75 - 0.25)) in a step; λ_cov is a quarter of λ_neg."""
+    balancer = SteeredWeights(rate=0.1, start=0.5, covariance=0.25)
     torch.testing.assert_close(balancer.weights(), torch.tensor([0.5, 1.0, 0.25]) / 1.75)
-    total = balancer(errors_of(0.75, 0.125))
+    total = balancer(errors_of(0.75, 0.25))
     raw = torch.tensor([0.5 * math.exp(0.05), 1.0, 0.25])
     torch.testing.assert_close(balancer.weights(), raw / raw.sum())
     torch.testing.assert_close(total, (raw / raw.sum() * torch.tensor([1.0, 2.0, 3.0])).sum())
@@ -164,7 +164,7 @@ def test_golden_steering() -> None:
 @pytest.mark.parametrize(("outside", "unseparated", "way"), [(0.5, 0.1, 1), (0.1, 0.5, -1)])
 def test_steering_goes_on_until_it_is_far_enough(outside: float, unseparated: float, way: int) -> None:
     """Up while too many solutions are outside, down while too many negatives are in; never out of reach."""
-    balancer = SteeredWeights(1.0, rate=1.0, start=1.0)
+    balancer = SteeredWeights(rate=1.0, start=1.0)
     ratios = []
     for _ in range(20):
         balancer(errors_of(outside, unseparated))
@@ -173,10 +173,10 @@ def test_steering_goes_on_until_it_is_far_enough(outside: float, unseparated: fl
     assert ratios[-1] == 5.0
 
 
-def test_steering_rests_without_errors_or_negatives_in_eval_and_on_nan() -> None:
+def test_steering_rests_between_equal_errors_in_eval_and_on_nan() -> None:
     balancer = SteeredWeights(start=1.0)
     balancer(errors_of(0.0, 0.0))
-    balancer(errors_of(0.0, 1.0, masked=1.0))
+    balancer(errors_of(0.5, 0.5))
     balancer(errors_of(1.0, loss=math.nan))
     balancer.eval()
     balancer(errors_of(1.0))
@@ -192,9 +192,8 @@ def test_steering_rests_without_errors_or_negatives_in_eval_and_on_nan() -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"exchange": 0.0}, "exchange must be above 0 and finite, got 0.0"),
-        ({"exchange": math.nan}, "exchange must be above 0 and finite, got nan"),
         ({"rate": 0.0}, "rate must be above 0 and finite, got 0.0"),
+        ({"rate": math.nan}, "rate must be above 0 and finite, got nan"),
         ({"start": 200.0}, "start must be from 0.0067 to 148, got 200.0"),
         ({"start": math.nan}, "start must be from 0.0067 to 148, got nan"),
         ({"covariance": -1.0}, "covariance must be at least 0 and finite, got -1.0"),

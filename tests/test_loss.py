@@ -444,6 +444,16 @@ def test_masked_negatives_contribute_nothing(n: int) -> None:
     assert_close(gradients(only, case.leaves), gradients(terms, case.leaves), 1e-11)
 
 
+def test_a_solution_is_separated_where_no_negative_is_inside() -> None:
+    """Under z1 <= 1/2 with margin 1, (1, 0) is out, (0, 1) inside; for the second cost it is worse than y*, and left out."""
+    a, b = doubles([-1, 0]).requires_grad_(), doubles(0.5)
+    program = IntegerProgram(doubles([[-1, -1], [-1, 1]]), free(), (ConstraintBlock(a, b, None, True),))
+    y = doubles([[0, 0], [0, 0]])
+    points = doubles([[[1, 0], [0, 1]], [[1, 0], [0, 1]]])
+    terms = ILPLoss(negative_margin=1.0)(program, y, Negatives.from_points(y, points), temperature=0.1)
+    assert (terms.masked.item(), terms.separated.item()) == (0.25, 0.5)
+
+
 @pytest.mark.parametrize("kind", ["y* only", "none at all", "worse cost"])
 @pytest.mark.parametrize("rows", ["inequalities", "mixed", "network", "restarts"])
 def test_all_negatives_masked(rows: str, kind: str) -> None:
@@ -458,7 +468,7 @@ def test_all_negatives_masked(rows: str, kind: str) -> None:
     negatives = Negatives.from_points(case.solution, points)
     terms = ILPLoss()(program, case.solution, negatives, temperature=0.1)
     assert terms.negative.item() == 0.0
-    assert (terms.masked.item(), terms.separated.item()) == (1.0, 0.0)
+    assert (terms.masked.item(), terms.separated.item()) == (1.0, 1.0)
     expected = oracles.terms(program, case.solution, points[..., :0, :], 0.1)
     assert values(terms)[0] == pytest.approx(values(expected)[0], rel=1e-12)
     slopes = gradients(terms, case.leaves)

@@ -90,10 +90,9 @@ class SteeredWeights(nn.Module):
 
     L₊ alone keeps solutions inside, L₋ alone draws rows inwards, and no fixed ratio of the two fits few rows and many,
     or the start and the end of a run. So the ratio, ``start`` at first, is multiplied in each step by
-    exp(``rate``·(outside - ``exchange``·unseparated)), with the shares 1 - :attr:`LossTerms.inside` of the solutions
-    and 1 - :attr:`LossTerms.separated` of the negatives: it rests where a hundredth of the negatives left in goes with
-    ``exchange`` hundredths of the solutions left out, and where there are neither. From a low start rows first find
-    their directions among the negatives, and let the solutions in after that.
+    exp(``rate``·(separated - inside)), the shares :attr:`LossTerms.separated` and :attr:`LossTerms.inside` of the
+    solutions: it rests where as many have a negative left in as are left out themselves. From a low start rows first
+    find their directions among the negatives, and let the solutions in after that.
 
     ``covariance`` is λ_cov relative to λ_neg; the λ sum to 1. Restarts share one ratio. It is a buffer, saved in
     checkpoints; it moves in ``train()`` only, and not for a loss that is NaN or infinite.
@@ -101,18 +100,14 @@ class SteeredWeights(nn.Module):
 
     log_ratio: Tensor
 
-    def __init__(
-        self, exchange: float = 1.0, *, rate: float = 4e-4, start: float = 0.14, covariance: float = 0.1
-    ) -> None:
+    def __init__(self, *, rate: float = 4e-4, start: float = 0.14, covariance: float = 0.1) -> None:
         super().__init__()
-        for name, value in (("exchange", exchange), ("rate", rate)):
-            if not 0 < value < math.inf:
-                raise InputError(f"{name} must be above 0 and finite, got {value}")
+        if not 0 < rate < math.inf:
+            raise InputError(f"rate must be above 0 and finite, got {rate}")
         if not math.exp(-FARTHEST) <= start <= math.exp(FARTHEST):
             raise InputError(f"start must be from {math.exp(-FARTHEST):.4f} to {math.exp(FARTHEST):.0f}, got {start}")
         if not 0 <= covariance < math.inf:
             raise InputError(f"covariance must be at least 0 and finite, got {covariance}")
-        self.exchange = exchange
         self.rate = rate
         self.covariance = covariance
         self.register_buffer("log_ratio", torch.tensor(float(start)).log())
@@ -131,6 +126,5 @@ class SteeredWeights(nn.Module):
 
     @torch.no_grad()
     def _update(self, terms: LossTerms, is_finite: Tensor) -> None:
-        unseparated = torch.where(terms.masked < 1, 1 - terms.separated, 0)
-        move = self.rate * ((1 - terms.inside) - self.exchange * unseparated)
+        move = self.rate * (terms.separated - terms.inside)
         self.log_ratio.add_(torch.where(is_finite, move, 0)).clamp_(-FARTHEST, FARTHEST)

@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from neuralilp.blocks import row_norm
@@ -99,13 +99,12 @@ class ILPLoss(nn.Module):
             self.is_compiled(differences.num_rows * rows.table.stacked.shape[-1]),
         )
         positive, inside = positive_term(rows, positive_margin)
-        separated = ((nearest <= -negative_margin) & (weight > 0)).sum()
         return LossTerms(
             positive=positive,
             negative=negative,
             covariance=covariance_term(rows),
             masked=1 - used / max(len(negatives) * solution.shape[:-1].numel(), 1),
-            separated=separated / used.clamp(min=1),
+            separated=separated_share(nearest, weight, differences.example, solution.shape[:-1].numel()),
             inside=inside,
         )
 
@@ -141,6 +140,15 @@ def mean_weights(examined: Examined, examples: int) -> tuple[Float[Tensor, " row
     count = usable.new_zeros(examples).index_add_(0, examined.differences.example, usable)
     share = 1 / (count.clamp(min=1) * examples)
     return share.index_select(0, examined.differences.example) * usable, count.sum()
+
+
+def separated_share(
+    nearest: Float[Tensor, " row"], weight: Float[Tensor, " row"], example: Int[Tensor, " row"], examples: int
+) -> Float[Tensor, ""]:
+    """The share of examples without a negative that counts and is inside, ``nearest`` its least distance."""
+    is_left = ((nearest >= 0) & (weight > 0)).to(weight.dtype)
+    left = is_left.new_zeros(examples).index_add_(0, example, is_left)
+    return (left == 0).to(weight.dtype).mean()
 
 
 def positive_term(rows: UnitRows, margin: float | Tensor) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:

@@ -36,9 +36,23 @@ def test_up_and_down_from_zero_for_every_group(rates: tuple[float, ...], peak: A
     assert adam.param_groups[0]["betas"] == (0.9, 0.999)
 
 
+def test_peaks_decay_after_so_many_cycles() -> None:
+    adam = optimiser(0.1)
+    rate = triangular(adam, 1.0, 1, decay=0.5, after=2)
+    seen = []
+    for _ in range(10):
+        seen.append(adam.param_groups[0]["lr"])
+        adam.step()
+        rate.step()
+    assert seen == pytest.approx([0, 1, 0, 1, 0, 0.5, 0, 0.25, 0, 0.125])
+
+
 def test_unusable_arguments() -> None:
     for peak in (0.0, [0.1], [0.1, -1.0]):
         with pytest.raises(InputError, match="peak must be above 0 for each of the 2 parameter groups"):
             triangular(optimiser(0.1, 0.1), peak, 4)
     with pytest.raises(InputError, match="half_cycle must be at least 1 step, got 0"):
         triangular(optimiser(0.1), 0.1, 0)
+    for decay, after in ((0.0, 0), (1.5, 0), (0.5, -1)):
+        with pytest.raises(InputError, match="decay must be above 0 and at most 1, and after at least 0, got"):
+            triangular(optimiser(0.1), 0.1, 4, decay=decay, after=after)

@@ -10,10 +10,18 @@ from torch.optim.lr_scheduler import CyclicLR
 from neuralilp.errors import InputError
 
 
-def triangular(optimiser: Optimizer, peak: float | Sequence[float] | None = None, half_cycle: int = 1500) -> CyclicLR:
+def triangular(
+    optimiser: Optimizer,
+    peak: float | Sequence[float] | None = None,
+    half_cycle: int = 1500,
+    *,
+    decay: float = 1.0,
+    after: int = 0,
+) -> CyclicLR:
     """The paper's schedule: from 0 up to ``peak`` in ``half_cycle`` steps, down to 0 in as many, and so on.
 
     ``peak`` is one number for all parameter groups, one for each, or None for the learning rate that each group has.
+    After the first ``after`` cycles each one peaks at ``decay`` times the peak of the one before; the paper's never do.
     Validation should fall on the end of a cycle, where the rate is near zero: weights from the middle are worse.
     """
     groups = len(optimiser.param_groups)
@@ -27,4 +35,13 @@ def triangular(optimiser: Optimizer, peak: float | Sequence[float] | None = None
         raise InputError(f"peak must be above 0 for each of the {groups} parameter groups, got {peaks}")
     if half_cycle < 1:
         raise InputError(f"half_cycle must be at least 1 step, got {half_cycle}")
-    return CyclicLR(optimiser, [0.0] * groups, peaks, step_size_up=half_cycle, cycle_momentum=False)
+    if not (0 < decay <= 1 and after >= 0):
+        raise InputError(f"decay must be above 0 and at most 1, and after at least 0, got {decay} and {after}")
+    return CyclicLR(
+        optimiser,
+        [0.0] * groups,
+        peaks,
+        step_size_up=half_cycle,
+        cycle_momentum=False,
+        scale_fn=lambda cycle: decay ** max(cycle - after, 0),
+    )
