@@ -40,7 +40,7 @@ rival = $(foreach setting,$(SETTINGS),$(foreach dataset,0 1,$(RANDOM)/$(1)/$(set
 part = $(word $(1),$(subst /, ,$*))
 SECONDS_1 = 180
 SECONDS_2 = 180
-SECONDS_4 = 180
+SECONDS_4 = 240
 SECONDS_8 = 300
 
 experiments-random: $(READY)

@@ -152,10 +152,10 @@ def errors_of(outside: float, unseparated: float = 0.0, *, loss: float = 1.0) ->
 
 
 def test_golden_steering() -> None:
-    """From a ratio of 1/2, by exp(0.1·(0.75 - 0.25)) in a step; λ_cov is a quarter of λ_neg."""
-    balancer = SteeredWeights(rate=0.1, start=0.5, covariance=0.25)
+    """From a ratio of 1/2, by exp(0.1·(√0.64 - √(2·0.045))) in a step; λ_cov is a quarter of λ_neg."""
+    balancer = SteeredWeights(2.0, rate=0.1, start=0.5, covariance=0.25)
     torch.testing.assert_close(balancer.weights(), torch.tensor([0.5, 1.0, 0.25]) / 1.75)
-    total = balancer(errors_of(0.75, 0.25))
+    total = balancer(errors_of(0.64, 0.045))
     raw = torch.tensor([0.5 * math.exp(0.05), 1.0, 0.25])
     torch.testing.assert_close(balancer.weights(), raw / raw.sum())
     torch.testing.assert_close(total, (raw / raw.sum() * torch.tensor([1.0, 2.0, 3.0])).sum())
@@ -192,6 +192,7 @@ def test_steering_rests_between_equal_errors_in_eval_and_on_nan() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"exchange": 0.0}, "exchange must be above 0 and finite, got 0.0"),
         ({"rate": 0.0}, "rate must be above 0 and finite, got 0.0"),
         ({"rate": math.nan}, "rate must be above 0 and finite, got nan"),
         ({"start": 200.0}, "start must be from 0.0067 to 148, got 200.0"),

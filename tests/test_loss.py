@@ -445,7 +445,7 @@ def test_masked_negatives_contribute_nothing(n: int) -> None:
 
 
 def test_a_solution_is_separated_where_no_negative_is_inside() -> None:
-    """Under z1 <= 1/2 with margin 1, (1, 0) is out, (0, 1) inside; for the second cost it is worse than y*, and left out."""
+    """Under z1 <= 1/2 with margin 1, (1, 0) is out and (0, 1) inside, which for the second cost is worse than y*."""
     a, b = doubles([-1, 0]).requires_grad_(), doubles(0.5)
     program = IntegerProgram(doubles([[-1, -1], [-1, 1]]), free(), (ConstraintBlock(a, b, None, True),))
     y = doubles([[0, 0], [0, 0]])

@@ -90,9 +90,11 @@ class SteeredWeights(nn.Module):
 
     L₊ alone keeps solutions inside, L₋ alone draws rows inwards, and no fixed ratio of the two fits few rows and many,
     or the start and the end of a run. So the ratio, ``start`` at first, is multiplied in each step by
-    exp(``rate``·(separated - inside)), the shares :attr:`LossTerms.separated` and :attr:`LossTerms.inside` of the
-    solutions: it rests where as many have a negative left in as are left out themselves. From a low start rows first
-    find their directions among the negatives, and let the solutions in after that.
+    exp(``rate``·(√o - √(``exchange``·u))), with the shares o = 1 - :attr:`LossTerms.inside` of the solutions that are
+    outside and u = 1 - :attr:`LossTerms.separated` of those with a negative inside: it rests where o is ``exchange``
+    times u, and where there are neither. Roots, so that it still moves where both are few. Negatives that are not
+    sampled are not counted: an exchange above 1 makes up for them. From a low start rows first find their directions
+    among the negatives, and let the solutions in after that.
 
     ``covariance`` is λ_cov relative to λ_neg; the λ sum to 1. Restarts share one ratio. It is a buffer, saved in
     checkpoints; it moves in ``train()`` only, and not for a loss that is NaN or infinite.
@@ -100,14 +102,18 @@ class SteeredWeights(nn.Module):
 
     log_ratio: Tensor
 
-    def __init__(self, *, rate: float = 4e-4, start: float = 0.14, covariance: float = 0.1) -> None:
+    def __init__(
+        self, exchange: float = 1.0, *, rate: float = 4e-4, start: float = 0.14, covariance: float = 0.1
+    ) -> None:
         super().__init__()
-        if not 0 < rate < math.inf:
-            raise InputError(f"rate must be above 0 and finite, got {rate}")
+        for name, value in (("exchange", exchange), ("rate", rate)):
+            if not 0 < value < math.inf:
+                raise InputError(f"{name} must be above 0 and finite, got {value}")
         if not math.exp(-FARTHEST) <= start <= math.exp(FARTHEST):
             raise InputError(f"start must be from {math.exp(-FARTHEST):.4f} to {math.exp(FARTHEST):.0f}, got {start}")
         if not 0 <= covariance < math.inf:
             raise InputError(f"covariance must be at least 0 and finite, got {covariance}")
+        self.exchange = exchange
         self.rate = rate
         self.covariance = covariance
         self.register_buffer("log_ratio", torch.tensor(float(start)).log())
@@ -126,5 +132,6 @@ class SteeredWeights(nn.Module):
 
     @torch.no_grad()
     def _update(self, terms: LossTerms, is_finite: Tensor) -> None:
-        move = self.rate * (terms.separated - terms.inside)
+        outside, unseparated = (1 - terms.inside).clamp(min=0), (1 - terms.separated).clamp(min=0)
+        move = self.rate * (outside.sqrt() - (self.exchange * unseparated).sqrt())
         self.log_ratio.add_(torch.where(is_finite, move, 0)).clamp_(-FARTHEST, FARTHEST)

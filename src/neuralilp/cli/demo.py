@@ -1,4 +1,4 @@
-"""``neuralilp demo``: learn a small hidden program, and show what was learnt."""
+"""``neuralilp demo``: learn a small hidden program, then sudoku, and show what was learnt."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ EPOCHS_BETWEEN_LINES = 20
 
 
 def run(
-    out: Annotated[Path, typer.Option(help="Folder for the picture, the LP file and the saved model.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the pictures, the LP file and the saved model.")] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Chooses the hidden program, the costs and the start.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object as the last line.")] = False,
 ) -> None:
-    """Learn the constraints of a hidden two-variable program from its optimal solutions. Offline, under a minute."""
+    """A tour: a hidden program of two variables, then sudoku, also handwritten. Offline, under two minutes."""
     began = time.perf_counter()
     import torch
     from rich.console import Console
 
-    from neuralilp.cli import tour
+    from neuralilp.cli import boards_tour, tour
     from neuralilp.export import export
     from neuralilp.plotting import plot_program
     from neuralilp.storage import save
+    from neuralilp.tasks.data import data_folder
+    from neuralilp.tasks.sudoku.digits import load_digits
 
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(f"{out} is a file", param_hint="--out")
     out.mkdir(parents=True, exist_ok=True)
+    digits = load_digits(data_folder(create=True))
     console = Console(highlight=False, soft_wrap=True)
     torch.set_num_threads(1)  # the tensors are tiny
     generator = torch.Generator().manual_seed(seed)
@@ -43,6 +46,7 @@ def run(
     truth = tour.hidden_program(generator)
     counts = (tour.TRAIN, tour.VALIDATION, tour.TEST)
     train, validation, test = (tour.observe(truth, count, generator) for count in counts)
+    console.print("[bold]1. Two variables[/bold]")
     console.print(
         f"A hidden program has {tour.TRUE_ROWS} constraints on two integers between {tour.LOWER} and {tour.UPPER}.\n"
         f"Given: {tour.TRAIN + tour.VALIDATION} random costs with their optimal solutions. Wanted: the constraints."
@@ -75,6 +79,9 @@ def run(
     )
     export(example, files["lp"])
     save(model, files["model"], overwrite=True)
+    console.print("\n[bold]2. Sudoku[/bold]")
+    sudoku = boards_tour.show(out, digits, seed=seed, say=console.print)
+    files |= sudoku.files
     console.print("\nWritten: " + ", ".join(str(path) for path in files.values()))
     if as_json:
         record = {
@@ -83,6 +90,9 @@ def run(
             "points": result.points,
             "seed": seed,
             "train_seconds": round(learning, 3),
+            "rules": sudoku.symbolic["rules"],
+            "board_accuracy": sudoku.symbolic["test"]["board_accuracy"],
+            "visual_board_accuracy": sudoku.visual["test"]["board_accuracy"],
             "seconds": round(time.perf_counter() - began, 3),
             "files": {name: str(path) for name, path in files.items()},
         }

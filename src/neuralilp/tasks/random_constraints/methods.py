@@ -124,11 +124,11 @@ def judged(solution: Solution, examples: Examples) -> dict[str, Any]:
 # -- the paper's settings ----------------------------------------------------------------------------------------------
 
 
-PEAK, HALF_CYCLE, DECAY = 1e-3, 1500, 0.8
+PEAK, HALF_CYCLE, DECAY = 1e-3, 1500, 0.7
 STEERING = {"rate": 4e-4, "start": 0.14, "covariance": 0.1}
 TEMPERATURE = {"initial": 1.0, "factor": 0.3}
 MILESTONES, BINARY_MILESTONES = (140, 260), (40, 60, 100, 120)
-DECAY_AFTER, BINARY_DECAY_AFTER = 9, 6
+DECAY_AFTER, BINARY_DECAY_AFTER = 8, 16
 
 
 def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
@@ -137,11 +137,12 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     - Restarts are learnt at once, and the one that validates best is kept.
     - Bounds do not compete in Eq. 9: negatives lie on them, and they would take most of the weight.
     - λ₊ : λ₋ is steered by the errors that are left, not set by the coefficient of variation, which gives L₊ the more
-      weight the rarer it is above zero: rows then stay where they leave negatives inside.
+      weight the rarer it is above zero: rows then stay where they leave negatives inside. With many rows samples
+      reach a smaller share of the negatives that matter, so the exchange grows with their number.
     - The temperature, which is a distance, falls to a third at given epochs, not to a tenth on a plateau, and not below
       a hundredth of the box's width. In a wide box rows have further to go, and it falls later.
-    - The learning rate's peaks fall by a fifth with each cycle, from where the temperature has come down: else rows
-      swing so far that their average is looser than what is steered.
+    - The learning rate's peaks fall with each cycle, once rows have found their places: else they swing so far that
+      their average is looser than what is steered.
     - Early stopping counts from the last drop of the temperature.
     - Validation comes every 80 epochs, not 20: solving all restarts takes time. The learning rate's cycle is 20 epochs
       long, so that validations fall where it is near zero.
@@ -149,17 +150,19 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     """
     sampler, loss, box = Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False), model.box()
     milestones, after = (BINARY_MILESTONES, BINARY_DECAY_AFTER) if box.is_binary else (MILESTONES, DECAY_AFTER)
+    rows = rows_of(model)
+    steering = {"exchange": max(rows.a.shape[-2] / 4, 1.0), **STEERING}
     cycles: dict[str, Any] = {"peak": PEAK, "half_cycle": HALF_CYCLE, "decay": DECAY, "after": after}
     temperature = {**TEMPERATURE, "floor": (box.upper - box.lower).max().item() / 100}
     return Recipe(
-        step=LossStep(model, sampler, loss, SteeredWeights(**STEERING), compile=compile),
+        step=LossStep(model, sampler, loss, SteeredWeights(**steering), compile=compile),
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, fused=True),
         scheduler=lambda optimiser: triangular(optimiser, **cycles),
         temperature=MilestoneTemperature(**temperature, epochs=milestones),
-        schedule=Schedule(epochs=400, batch_size=10, validate_every=80, patience=10, goal=1.0, average_over=HALF_CYCLE),
+        schedule=Schedule(epochs=640, batch_size=10, validate_every=80, patience=10, goal=1.0, average_over=HALF_CYCLE),
         facts={
-            "restarts": rows_of(model).restarts,
-            "steering": STEERING,
+            "restarts": rows.restarts,
+            "steering": steering,
             "learning_rate": cycles,
             "temperature": {**temperature, "milestones": milestones},
             "validation_solve_seconds": VALIDATION_SOLVE_SECONDS,
