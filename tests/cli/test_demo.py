@@ -15,7 +15,7 @@ from processes import heed_interrupts
 from typer.testing import CliRunner
 
 from neuralilp.blocks import ConstraintBlock
-from neuralilp.cli import app, tour
+from neuralilp.cli import app, boards_tour, tour
 from neuralilp.export import read_program
 from neuralilp.model import NeuralILP
 from neuralilp.storage import load
@@ -26,8 +26,11 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo that is over in a moment, whatever it learns."""
     for name, value in {"TRAIN": 40, "VALIDATION": 20, "TEST": 20, "STARTS": 2, "EPOCHS": 2}.items():
         monkeypatch.setattr(tour, name, value)
+    monkeypatch.setattr(boards_tour, "BOARDS", 300)
 
 
+PICTURES = ("boards", "curves", "handwritten", "matrices", "polyhedron")
+FILES = sorted(["learnt.lp", "model", "notes.txt", *(f"{name}.png" for name in PICTURES)])
 COMMAND = [sys.executable, "-c", "from neuralilp.cli import app; app()", "demo", "--out"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -43,8 +46,13 @@ def test_real_run(tmp_path: Path) -> None:
     assert record["seed"] == 0
     assert "without calling a solver" in result.stdout
     assert ">= 0" in result.stdout
-    picture, lp, folder = (Path(record["files"][name]) for name in ("picture", "lp", "model"))
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "for every row and column, exactly one digit (16 rows)" in record["rules"]
+    assert all(rule in result.stdout for rule in record["rules"])
+    assert record["board_accuracy"] == 1
+    assert record["visual_board_accuracy"] >= 0.9
+    for name in ("picture", "boards", "matrices", "handwritten", "curves"):
+        assert Path(record["files"][name]).read_bytes().startswith(b"\x89PNG")
+    lp, folder = (Path(record["files"][name]) for name in ("lp", "model"))
     model = load(folder)
     assert isinstance(model, NeuralILP)
     program, _ = read_program(lp, dtype=torch.float32)
@@ -60,8 +68,8 @@ def test_running_again_replaces_its_own_files(tmp_path: Path) -> None:
     for _ in range(2):
         result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--seed", "3"])
         assert result.exit_code == 0, result.output
-        outputs.append([line for line in result.stdout.splitlines() if "Learnt in" not in line])
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["learnt.lp", "model", "notes.txt", "polyhedron.png"]
+        outputs.append([line for line in result.stdout.splitlines() if "earnt in" not in line])
+        assert sorted(path.name for path in tmp_path.iterdir()) == FILES
     assert outputs[0] == outputs[1]  # the same seed gives the same run
 
 

@@ -46,6 +46,14 @@ def sudoku(runs: Runs = None, markdown: AsMarkdown = False, as_json: AsJson = Fa
     show(task, runs, "seeds", markdown, as_json)
 
 
+@app.command("sudoku-curve")
+def sudoku_curve(runs: Runs = None, markdown: AsMarkdown = False, as_json: AsJson = False) -> None:
+    """Sudoku by the number of boards learnt from: runs of `train sudoku --grids N`."""
+    from neuralilp.tasks.sudoku import curve as task
+
+    show(task, runs, "seeds", markdown, as_json)
+
+
 def show(task: Any, runs: list[Path] | None, over: str, markdown: bool, as_json: bool) -> None:
     """Print the table of a task, whose module has ``TASK``, ``result_table`` and ``as_json``."""
     from rich.console import Console

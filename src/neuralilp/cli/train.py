@@ -137,6 +137,9 @@ def sudoku(
         Path | None,
         typer.Option(help="CSV file of quizzes and solutions.", show_default="in the data folder, else generated"),
     ] = None,
+    grids: Annotated[
+        int | None, typer.Option(help="Boards to learn from.", min=1, show_default="10,000, or as many as there are")
+    ] = None,
     seed: Seed = 0,
     time_limit: TimeLimit = 1200.0,
     out: Out = None,
@@ -157,7 +160,8 @@ def sudoku(
 
     torch.set_num_threads(threads)
     boxes = chosen_boxes(size, box)
-    folder = out or _folder(TASK, method.value, f"{size}x{size}", input.value, seed=seed)
+    count = () if grids is None else (f"{grids}-grids",)
+    folder = out or _folder(TASK, method.value, f"{size}x{size}", input.value, *count, seed=seed)
     place = data_folder(data, create=True)
     loaded = load(place, boxes, boards)
     digits = load_digits(place) if input is SudokuInput.VISUAL else None
@@ -169,6 +173,7 @@ def sudoku(
             out=folder,
             seed=seed,
             time_limit=None if math.isinf(time_limit) else time_limit,
+            grids=grids,
             resume=resume,
             report=progress(),
         )

@@ -74,9 +74,12 @@ class Boards:
     """For the record: where boards and digits come from, and how many solutions are in the test and in training."""
 
     @classmethod
-    def of(cls, data: SudokuData, digits: Digits | None, seed: int) -> Boards:
-        """Symbolic boards; visual ones where there are ``digits``. Images of the test are never those of training."""
-        split, generator = data.split(), torch.Generator().manual_seed(seed)
+    def of(cls, data: SudokuData, digits: Digits | None, seed: int, grids: int | None = None) -> Boards:
+        """Symbolic boards; visual ones where there are ``digits``. Images of the test are never those of training.
+
+        ``grids`` are the boards to learn from, where they are not to be as many as there are.
+        """
+        split, generator = data.split(train=grids), torch.Generator().manual_seed(seed)
 
         def examples(puzzles: Puzzles, is_test: bool) -> Examples:
             solution = one_hot(puzzles.solutions, data.boxes)

@@ -44,7 +44,7 @@ from neuralilp.tasks.sudoku.models import (
 from neuralilp.tasks.sudoku.networks import LeNet, Reader, VisualCost
 from neuralilp.tasks.sudoku.plus import learn_plus
 from neuralilp.tasks.sudoku.reading import RuleStep, reading_recipe
-from neuralilp.tasks.sudoku.table import TASK
+from neuralilp.tasks.sudoku.table import GRIDS, TASK
 from neuralilp.training import Outcome, Report, RunFolder, Schedule, triangular
 
 PLUS = "ilploss-plus"
@@ -71,18 +71,21 @@ def run(
     out: Path,
     seed: int = 0,
     time_limit: float | None = None,
+    grids: int | None = None,
     resume: bool = False,
     report: Report | None = None,
 ) -> dict[str, Any] | None:
     """Train on boards and test: the record of the run, which is also in its folder. None when interrupted.
 
     With ``digits`` the boards are visual. ``time_limit`` is for training with its validations, the test comes on top.
+    ``grids`` are the boards to learn from, for a learning curve; None for all that are not for other purposes.
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if method == "neural" and digits is None:
         raise InputError("method neural reads images: it needs visual boards, got symbolic ones")
-    boards = Boards.of(data, digits, seed)
+    boards = Boards.of(data, digits, seed, grids)
+    setting = {"size": data.boxes.size, "boxes": str(data.boxes), "input": boards.input}
 
     def learnt(folder: RunFolder) -> tuple[nn.Module, Outcome]:
         job = Job(folder, seed, time_limit, False, resume, report, boards)
@@ -97,7 +100,7 @@ def run(
         "task": TASK,
         "method": method,
         "seed": seed,
-        "setting": {"size": data.boxes.size, "boxes": str(data.boxes), "input": boards.input},
+        "setting": setting if grids is None else {**setting, GRIDS: grids},
         "data_fingerprint": data.fingerprint,
         **boards.facts,
     }

@@ -11,6 +11,9 @@ from neuralilp.tasks.entries import ACCURACY, MINUTES, Entry, PaperTable, checke
 from neuralilp.tasks.table import Figure, Record, ResultTable, number
 
 TASK = "sudoku"
+GRIDS = "grids"
+"""In the setting of a run for the learning curve: the boards that it learns from."""
+
 PAPER_SIZES = (4, 6, 9)
 PAPER_TABLE_1: dict[str, dict[str, dict[str, tuple[float, ...]]]] = {
     "symbolic": {
@@ -34,9 +37,10 @@ ORDER = ("neural", "rrn", "comboptnet", "satnet", "ilploss", "ilploss-plus")
 
 def result_table(records: Mapping[Path, Record]) -> ResultTable:
     """The paper's rows and ours, for symbolic and for visual boards."""
-    entries = [_entry(path, record) for path, record in checked(records, _setting).items()]
-    sizes = {_setting(path, record)[0] for path, record in records.items()}
-    names = dict.fromkeys([*(_column(size) for size in PAPER_SIZES), *(_column(size) for size in sorted(sizes))])
+    whole = {path: record for path, record in records.items() if GRIDS not in record["setting"]}
+    entries = [_entry(path, record) for path, record in checked(whole, setting_of).items()]
+    sizes = {setting_of(path, record)[0] for path, record in whole.items()}
+    names = dict.fromkeys([*(column_of(size) for size in PAPER_SIZES), *(column_of(size) for size in sorted(sizes))])
     title = "Sudoku (Table 1): board accuracy and training time by the size of the board"
     return ResultTable(title, {ACCURACY: list(names), MINUTES: list(names)}, rows_of(_paper(), entries, ORDER))
 
@@ -47,7 +51,7 @@ def as_json(table: ResultTable) -> dict[str, Any]:
     return {"task": TASK, "paper_table": "tab:sudoku", "rows": rows_as_json(table.rows, groups, "input")}
 
 
-def _column(size: int) -> str:
+def column_of(size: int) -> str:
     return f"{size}x{size}"
 
 
@@ -55,7 +59,7 @@ def _paper() -> PaperTable:
     return {
         section: {
             method: {
-                group: {_column(size): Figure(value) for size, value in zip(PAPER_SIZES, values, strict=False)}
+                group: {column_of(size): Figure(value) for size, value in zip(PAPER_SIZES, values, strict=False)}
                 for group, values in groups.items()
             }
             for method, groups in methods.items()
@@ -64,7 +68,7 @@ def _paper() -> PaperTable:
     }
 
 
-def _setting(path: Path, record: Record) -> tuple[int, str, str]:
+def setting_of(path: Path, record: Record) -> tuple[int, str, str]:
     setting = record["setting"]
     size, boxes, kind = (setting.get(key) for key in ("size", "boxes", "input"))
     if type(size) is not int or not isinstance(boxes, str) or kind not in PAPER_TABLE_1:
@@ -73,7 +77,7 @@ def _setting(path: Path, record: Record) -> tuple[int, str, str]:
 
 
 def _entry(path: Path, record: Record) -> Entry:
-    size, boxes, kind = _setting(path, record)
+    size, boxes, kind = setting_of(path, record)
     accuracy = 100 * number(record, path, "test", "board_accuracy", highest=1.0)
     minutes = number(record, path, "train_seconds") / 60
-    return Entry(record["method"], kind, _column(size), boxes, {ACCURACY: accuracy, MINUTES: minutes})
+    return Entry(record["method"], kind, column_of(size), boxes, {ACCURACY: accuracy, MINUTES: minutes})
