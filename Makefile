@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/ready
 
-.PHONY: demo test lint bench experiments-random clean
+.PHONY: demo test lint bench experiments-random experiments-sudoku clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("neuralilp needs Python 3.11 or newer; run: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
@@ -38,6 +38,7 @@ SETTINGS = $(foreach domain,binary dense,$(foreach constraints,1 2 4 8,$(domain)
 ours = $(foreach setting,$(SETTINGS),$(foreach dataset,0 1 2 3 4,$(RANDOM)/$(1)/$(setting)/$(dataset)/record.json))
 rival = $(foreach setting,$(SETTINGS),$(foreach dataset,0 1,$(RANDOM)/$(1)/$(setting)/$(dataset)/record.json))
 part = $(word $(1),$(subst /, ,$*))
+keep = mkdir -p $(@D) && cp $(patsubst results/%,runs/%,$@) $@.part && mv $@.part $@
 SECONDS_1 = 180
 SECONDS_2 = 180
 SECONDS_4 = 240
@@ -52,7 +53,30 @@ $(RANDOM)/%/record.json:
 	$(BIN)/neuralilp train random-constraints --method $(call part,1) --domain $(call part,2) \
 		--constraints $(call part,3) --dataset $(call part,4) --time-limit $(SECONDS_$(call part,3)) \
 		--resume --out runs/random-constraints/$*
-	mkdir -p $(@D) && cp runs/random-constraints/$*/record.json $@.part && mv $@.part $@
+	$(keep)
+
+# The same for sudoku, the longest runs first; then the learning curve. Other methods than ours have a limit each size.
+SUDOKU = results/sudoku
+SIZES = 9 6 4
+sudoku = $(foreach input,$(2),$(foreach size,$(SIZES),$(SUDOKU)/$(1)/$(size)/$(input)/record.json))
+CURVE = $(foreach grids,30 100 300 1000 10000,$(SUDOKU)/ilploss-plus/9/symbolic/$(grids)/record.json)
+OTHER_SECONDS_4 = 180
+OTHER_SECONDS_6 = 480
+OTHER_SECONDS_9 = 1200
+
+experiments-sudoku: $(READY)
+	OMP_NUM_THREADS=1 $(MAKE) --jobs 2 --keep-going \
+		$(foreach method,ilploss ilploss-plus rrn satnet comboptnet,$(call sudoku,$(method),visual symbolic)) \
+		$(call sudoku,neural,visual) $(CURVE)
+	$(BIN)/neuralilp table sudoku $(SUDOKU)
+	$(BIN)/neuralilp table sudoku-curve $(SUDOKU)
+
+$(SUDOKU)/%/record.json:
+	$(BIN)/neuralilp train sudoku --method $(call part,1) --size $(call part,2) --input $(call part,3) \
+		$(addprefix --grids ,$(call part,4)) \
+		--time-limit $(if $(filter ilploss%,$(call part,1)),5400,$(OTHER_SECONDS_$(call part,2))) \
+		--resume --out runs/sudoku/$*
+	$(keep)
 
 clean:
 	rm -rf .venv demo build src/neuralilp.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
