@@ -58,7 +58,7 @@ $(RANDOM)/%/record.json:
 # The same for sudoku, the longest runs first; then the learning curve. Other methods than ours have a limit each size.
 SUDOKU = results/sudoku
 SIZES = 9 6 4
-sudoku = $(foreach input,$(2),$(foreach size,$(SIZES),$(SUDOKU)/$(1)/$(size)/$(input)/record.json))
+sudoku = $(foreach input,$(2),$(foreach size,$(SIZES),$(SUDOKU)/$(1)/$(size)/$(input)/all/record.json))
 CURVE = $(foreach grids,30 100 300 1000 10000,$(SUDOKU)/ilploss-plus/9/symbolic/$(grids)/record.json)
 OTHER_SECONDS_4 = 180
 OTHER_SECONDS_6 = 480
@@ -73,7 +73,7 @@ experiments-sudoku: $(READY)
 
 $(SUDOKU)/%/record.json:
 	$(BIN)/neuralilp train sudoku --method $(call part,1) --size $(call part,2) --input $(call part,3) \
-		$(addprefix --grids ,$(call part,4)) \
+		$(addprefix --grids ,$(filter-out all,$(call part,4))) \
 		--time-limit $(if $(filter ilploss%,$(call part,1)),5400,$(OTHER_SECONDS_$(call part,2))) \
 		--resume --out runs/sudoku/$*
 	$(keep)
