@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib.metadata
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -29,6 +30,21 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(importlib.metadata.version("neuralilp"))
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
 
 
 # A command is registered as a function, a group of commands with app.add_typer(group.app, name="group").

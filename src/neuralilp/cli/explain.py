@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from neuralilp.cli.words import in_words
+
 
 def explain(
     run: Annotated[Path, typer.Argument(help="Run folder, or its record.json.")],
@@ -32,7 +34,5 @@ def explain(
     typer.echo("")
     for name, label in (("test", "by these rules"), ("test_raw", "by the learnt rows as they are")):
         if name in record:
-            known = {metric: value for metric, value in record[name].items() if value is not None}
-            figures = ", ".join(f"{metric.replace('_', ' ')} {value:.1%}" for metric, value in known.items())
             instances = sum(record.get(name.replace("test", "statuses"), {}).values())
-            typer.echo(f"{label}: {figures} on {instances} instances")
+            typer.echo(f"{label}: {in_words(record[name])} on {instances} instances")

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from neuralilp.cli.data import Box, Data, chosen_boxes
+from neuralilp.cli.words import in_words
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -195,8 +196,9 @@ def finish(record: dict[str, Any] | None, folder: Path, as_json: bool) -> None:
     if record is None:
         typer.echo(f"interrupted; the same command goes on with --resume --out {shlex.quote(str(folder))}", err=True)
         raise typer.Exit(130)
-    figures = ", ".join(f"{name.replace('_', ' ')} {value:.1%}" for name, value in record["test"].items())
-    typer.echo(f"test: {figures}; {record['train_seconds']:.0f} s of training up to the best validation")
+    typer.echo(
+        f"test: {in_words(record['test'])}; {record['train_seconds']:.0f} s of training up to the best validation"
+    )
     if "test_without_cuts" in record:
         typer.echo(f"without cuts: vector accuracy {record['test_without_cuts']['vector_accuracy']:.1%}")
     typer.echo(f"written: {folder}")
