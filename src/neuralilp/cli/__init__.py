@@ -32,10 +32,11 @@ app = typer.Typer(
 )
 
 
-def _print_version(is_asked: bool) -> None:
+def _print_version(is_asked: bool) -> bool:
     if is_asked:
         typer.echo(importlib.metadata.version("neuralilp"))
         raise typer.Exit
+    return is_asked
 
 
 @app.callback()

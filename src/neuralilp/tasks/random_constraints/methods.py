@@ -75,7 +75,11 @@ def run(
 
     def learnt(folder: RunFolder) -> tuple[NeuralILP, Outcome]:
         job = Job(folder, seed, time_limit, is_compiled, resume, report, dataset, split, num_constraints)
-        return learn_plus(job) if method == PLUS else learn(job, RECIPES[method], restarts_of(method, dataset))
+        return (
+            learn_plus(job)
+            if method == PLUS
+            else learn(job, RECIPES[method], restarts_of(method, dataset, num_constraints))
+        )
 
     config = {
         "task": TASK,
@@ -128,7 +132,7 @@ PEAK, HALF_CYCLE, DECAY = 1e-3, 1500, 0.7
 STEERING = {"rate": 4e-4, "start": 0.14, "covariance": 0.1}
 TEMPERATURE = {"initial": 1.0, "factor": 0.3}
 MILESTONES, BINARY_MILESTONES = (140, 260), (40, 60, 100, 120)
-DECAY_AFTER, BINARY_DECAY_AFTER = 8, 16
+DECAY_AFTER = 8
 
 
 def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
@@ -149,9 +153,10 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     - The weights that are validated and kept are averages over half a cycle.
     """
     sampler, loss, box = Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False), model.box()
-    milestones, after = (BINARY_MILESTONES, BINARY_DECAY_AFTER) if box.is_binary else (MILESTONES, DECAY_AFTER)
     rows = rows_of(model)
-    steering = {"exchange": max(rows.a.shape[-2] / 4, 1.0), **STEERING}
+    count = rows.a.shape[-2]
+    milestones, after = (BINARY_MILESTONES, min(4 + count, 16)) if box.is_binary else (MILESTONES, DECAY_AFTER)
+    steering = {"exchange": max(count / 4, 1.0), **STEERING}
     cycles: dict[str, Any] = {"peak": PEAK, "half_cycle": HALF_CYCLE, "decay": DECAY, "after": after}
     temperature = {**TEMPERATURE, "floor": (box.upper - box.lower).max().item() / 100}
     return Recipe(
@@ -203,8 +208,9 @@ RECIPES: dict[str, Callable[[NeuralILP, bool], Recipe]] = {
 }
 
 
-def restarts_of(method: str, dataset: Dataset) -> int | None:
-    """Learnt at once. In a wide box more hangs on the start; the methods that call a solver in their steps have one."""
+def restarts_of(method: str, dataset: Dataset, rows: int) -> int | None:
+    """Learnt at once; the methods that call a solver in their steps have one. For many rows in a wide box more hangs
+    on the start."""
     if method != "ilploss":
         return None
-    return 4 if Bounds(dataset.lower, dataset.upper).is_binary else 8
+    return 4 if Bounds(dataset.lower, dataset.upper).is_binary else min(max(rows, 4), 8)
