@@ -123,6 +123,16 @@ def test_patience_counts_from_the_best_and_from_a_drop(tmp_path: Path) -> None:
     assert (outcome.stopped, outcome.epochs, outcome.best_epoch) == ("patience", 9, 2)
 
 
+def test_of_equals_the_first_or_the_last_is_kept_and_neither_is_a_gain(tmp_path: Path) -> None:
+    figures, first = [0.1, 0.5, 0.5, 0.2, 0.5], Schedule(epochs=50, batch_size=10, patience=4)
+    outcome = toy_run(tmp_path / "first", figures, schedule=first)
+    assert (outcome.stopped, outcome.epochs, outcome.best_epoch) == ("patience", 6, 2)
+    outcome = toy_run(tmp_path / "last", [*figures, 0.3], schedule=dataclasses.replace(first, keep_later=True))
+    assert (outcome.stopped, outcome.epochs, outcome.best_epoch) == ("patience", 6, 5)
+    rows = read_curves(tmp_path / "last" / "curves.csv")
+    assert outcome.train_seconds == rows[4]["train_seconds"]
+
+
 def test_a_run_stops_at_its_goal_and_is_over_then(tmp_path: Path) -> None:
     figures, schedule = [0.1, 0.9, 1.0, 1.0], Schedule(epochs=50, batch_size=10, goal=1.0)
     for resume in (False, True):

@@ -38,6 +38,9 @@ class Schedule:
     average_over: int | None = None
     """Validate and keep, instead of the weights of a step, their mean over about so many steps: the newest counts
     1/average_over, and older ones fade."""
+    keep_later: bool = False
+    """Of validations with equal figures, as few examples often give, keep the weights of the last and not the first.
+    That is no gain, and patience goes on counting."""
     restart_on_drop: bool = False
     """Begin the optimiser and the learning-rate schedule anew when the temperature drops."""
 

@@ -210,10 +210,11 @@ class Run:
         on_rank_zero(self.fabric, lambda: self.folder.curves.append(row))
         state.rows += 1
         self.means.clear()
-        state.waited += 1
-        if state.figure > (-math.inf if state.best is None else state.best):
+        past = -math.inf if state.best is None else state.best
+        state.waited = 0 if state.figure > past else state.waited + 1
+        if state.figure > past or (self.schedule.keep_later and state.figure == state.best):
             state.best, state.best_epoch, state.best_steps = state.figure, epoch, state.steps
-            state.best_train_seconds, state.best_figures, state.waited = train_seconds, figures, 0
+            state.best_train_seconds, state.best_figures = train_seconds, figures
             facts = {"epoch": epoch, "monitor": self.monitor, "figures": figures}
             on_rank_zero(
                 self.fabric, lambda: self.folder.checkpoints.write_best(self.step.state_dict(), state.steps, facts)

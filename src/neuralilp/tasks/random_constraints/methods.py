@@ -150,7 +150,7 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     - Early stopping counts from the last drop of the temperature.
     - Validation comes every 80 epochs, not 20: solving all restarts takes time. The learning rate's cycle is 20 epochs
       long, so that validations fall where it is near zero.
-    - The weights that are validated and kept are averages over half a cycle.
+    - The weights that are validated and kept are averages over half a cycle; of equal validations the last.
     """
     sampler, loss, box = Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False), model.box()
     rows = rows_of(model)
@@ -164,7 +164,15 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, fused=True),
         scheduler=lambda optimiser: triangular(optimiser, **cycles),
         temperature=MilestoneTemperature(**temperature, epochs=milestones),
-        schedule=Schedule(epochs=640, batch_size=10, validate_every=80, patience=10, goal=1.0, average_over=HALF_CYCLE),
+        schedule=Schedule(
+            epochs=640,
+            batch_size=10,
+            validate_every=80,
+            patience=10,
+            goal=1.0,
+            average_over=HALF_CYCLE,
+            keep_later=True,
+        ),
         facts={
             "restarts": rows.restarts,
             "steering": steering,
