@@ -157,7 +157,7 @@ def terms(
             d = [row.distance(z) for row in (*competing, cost)]
             w = softmin([value.item() for value in d], temperature)
             hinges.append(sum_of([w[i] * torch.relu(negative_margin + d[i]) for i in range(len(d))]))
-            is_apart = is_apart and min(value.item() for value in d) < 0
+            is_apart = is_apart and min(value.item() for value in d) < -1e-5
         separated += is_apart
         used += len(hinges)
         negative.append(sum_of(hinges) / max(len(hinges), 1))

@@ -132,6 +132,6 @@ class SteeredWeights(nn.Module):
 
     @torch.no_grad()
     def _update(self, terms: LossTerms, is_finite: Tensor) -> None:
-        outside, unseparated = (1 - terms.inside).clamp(min=0), (1 - terms.separated).clamp(min=0)
+        outside, unseparated = 1 - terms.inside, 1 - terms.separated
         move = self.rate * (outside.sqrt() - (self.exchange * unseparated).sqrt())
-        self.log_ratio.add_(torch.where(is_finite, move, 0)).clamp_(-FARTHEST, FARTHEST)
+        self.log_ratio.add_(torch.where(is_finite & move.isfinite(), move, 0)).clamp_(-FARTHEST, FARTHEST)

@@ -45,7 +45,7 @@ def dense_terms(
     if with_diagnostics:
         used = mask.to(d.dtype)
         masked = 1 - used.mean()
-        separated = 1 - (mask & (d.detach().amin(-1) >= 0)).any(-1).to(d.dtype).mean()
+        separated = 1 - (mask & ~(d.detach().amin(-1) < -TOLERANCE)).any(-1).to(d.dtype).mean()
         inside = (at_solution >= 0).all(-1).to(d.dtype).mean()
     return LossTerms(positive, negative, covariance, masked, separated, inside)
 

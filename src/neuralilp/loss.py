@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from neuralilp.blocks import row_norm
+from neuralilp.blocks import TOLERANCE, row_norm
 from neuralilp.errors import InputError
 from neuralilp.negatives.base import Examined, Negatives, examine
 from neuralilp.program import IntegerProgram
@@ -146,7 +146,7 @@ def separated_share(
     nearest: Float[Tensor, " row"], weight: Float[Tensor, " row"], example: Int[Tensor, " row"], examples: int
 ) -> Float[Tensor, ""]:
     """The share of examples without a negative that counts and is inside, ``nearest`` its least distance."""
-    is_left = ((nearest >= 0) & (weight > 0)).to(weight.dtype)
+    is_left = (~(nearest < -TOLERANCE) & (weight > 0)).to(weight.dtype)
     left = is_left.new_zeros(examples).index_add_(0, example, is_left)
     return (left == 0).to(weight.dtype).mean()
 

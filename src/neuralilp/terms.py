@@ -18,7 +18,7 @@ class LossTerms(NamedTuple):
     masked: Float[Tensor, ""]
     """Share of the negatives that were left out (:func:`neuralilp.negatives.admissible`)."""
     separated: Float[Tensor, ""]
-    """Share of the solutions none of whose other negatives is inside all hyperplanes."""
+    """Share of the solutions none of whose negatives that count is inside all hyperplanes."""
     inside: Float[Tensor, ""]
     """Share of the solutions that satisfy every learned row."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -22,10 +23,11 @@ from neuralilp.storage import load
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def hasty(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A demo that is over in a moment, whatever it learns."""
     for name, value in {"TRAIN": 40, "VALIDATION": 20, "TEST": 20, "STARTS": 2, "EPOCHS": 2}.items():
         monkeypatch.setattr(tour, name, value)
+    monkeypatch.setenv("NEURALILP_DATA", str(tmp_path_factory.mktemp("data")))
     monkeypatch.setattr(boards_tour, "BOARDS", 300)
 
 
@@ -68,9 +70,24 @@ def test_running_again_replaces_its_own_files(tmp_path: Path) -> None:
     for _ in range(2):
         result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--seed", "3"])
         assert result.exit_code == 0, result.output
-        outputs.append([line for line in result.stdout.splitlines() if "earnt in" not in line])
+        outputs.append([line for line in result.stdout.splitlines() if "earnt in " not in line])
         assert sorted(path.name for path in tmp_path.iterdir()) == FILES
     assert outputs[0] == outputs[1]  # the same seed gives the same run
+
+
+@pytest.mark.usefixtures("hasty")
+def test_without_digits_the_rest_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "mlxtend" else find(name, *rest)
+    )
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "out"), "--json"])
+    assert result.exit_code == 0, result.output
+    assert "Handwritten boards are left out: there are no handwritten digits in" in result.stdout
+    record = json.loads(result.stdout.splitlines()[-1])
+    assert record["visual_board_accuracy"] is None
+    assert (tmp_path / "out" / "boards.png").exists()
+    assert not (tmp_path / "out" / "handwritten.png").exists()
 
 
 @pytest.mark.usefixtures("hasty")

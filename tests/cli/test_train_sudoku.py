@@ -77,17 +77,20 @@ def test_tables(runs: Path) -> None:
     rows = json.loads(invoke("table", "sudoku-curve", runs, "--json").stdout)["rows"]
     assert rows[0]["board_accuracy_percent"]["60"]["mean"] == 100.0
     assert "60" in invoke("table", "sudoku-curve", runs).stdout
+    without = invoke("table", "sudoku-curve", runs / "whole")
+    assert without.exit_code == 1
+    assert "no record.json of sudoku for this table" in error_of(without)
 
 
 def test_what_is_refused(boards: Path, tmp_path: Path) -> None:
     place = ["--data", tmp_path, "--out", tmp_path / "run"]
     cases = [
-        (["--size", "7"], "7"),
-        (["--size", "6", "--boards", boards], "line 2"),
+        (["--size", "7"], "size must be a product of two numbers from 2 on"),
+        (["--size", "6", "--boards", boards], "mine.csv, line 2:"),
         ([*SIZE, "--boards", tmp_path / "none.csv"], "none.csv"),
         ([*SIZE, "--boards", boards, "--grids", "400"], "train, validation and test must be positive and at most 330"),
         ([*SIZE, "--boards", boards, "--method", "neural"], "method neural reads images"),
-        ([*SIZE, "--method", "guess"], "guess"),
+        ([*SIZE, "--method", "guess"], "'guess' is not one of"),
     ]
     for options, message in cases:
         result = train(*options, *place)
@@ -96,8 +99,8 @@ def test_what_is_refused(boards: Path, tmp_path: Path) -> None:
     lines = boards.read_text().splitlines()
     for line, message in (
         (lines[1].replace("0", "5", 1), "has '5' in row"),
-        (lines[1][:-1], "line 2"),
-        (lines[1][:17] + lines[1][17:][::-1], "line 2"),
+        (lines[1][:-1], "bad.csv, line 2:"),
+        (lines[1][:17] + lines[2][17:], "bad.csv, line 2:"),
     ):
         bad = tmp_path / "bad.csv"
         bad.write_text("\n".join([lines[0], line, *lines[2:]]) + "\n")

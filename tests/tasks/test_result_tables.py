@@ -95,7 +95,7 @@ def test_records_that_cannot_be_used(tmp_path: Path) -> None:
     task = "random-constraints"
     with pytest.raises(FileFormatError, match="there is no run, record or folder"):
         find_records([tmp_path / "missing"], task)
-    with pytest.raises(FileFormatError, match=rf"no record.json of {task} in {tmp_path}"):
+    with pytest.raises(FileFormatError, match=rf"no record.json of {task} for this table in {tmp_path}"):
         find_records([tmp_path], task)
     other = write_run(tmp_path / "other", task="sudoku")
     with pytest.raises(InputError, match=f"must be a record of {task}, got task 'sudoku'"):

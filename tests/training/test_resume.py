@@ -124,7 +124,7 @@ def toy(folder: Path, **changes: Any) -> tuple[Outcome, dict[str, torch.Tensor]]
     step = Toy()
     arguments: dict[str, Any] = {
         "optimiser": lambda module: torch.optim.Adam(module.parameters(), lr=0.3),
-        "scheduler": lambda optimiser: triangular(optimiser, 0.3, 5),
+        "scheduler": lambda optimiser: triangular(optimiser, 0.3, 5, decay=0.5, after=1),
         "temperature": PlateauTemperature(1.0, factor=0.5, patience=0, floor=0.1),
         "validate": lambda step: {"figure": -float((step.w - 1).square().sum())},
         "schedule": TOY,

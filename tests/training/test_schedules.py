@@ -36,15 +36,16 @@ def test_up_and_down_from_zero_for_every_group(rates: tuple[float, ...], peak: A
     assert adam.param_groups[0]["betas"] == (0.9, 0.999)
 
 
-def test_peaks_decay_after_so_many_cycles() -> None:
+@pytest.mark.parametrize(("after", "peaks"), [(0, [1, 0.5, 0.25, 0.125]), (2, [1, 1, 0.5, 0.25])])
+def test_peaks_decay_after_so_many_cycles(after: int, peaks: list[float]) -> None:
     adam = optimiser(0.1)
-    rate = triangular(adam, 1.0, 1, decay=0.5, after=2)
+    rate = triangular(adam, 1.0, 1, decay=0.5, after=after)
     seen = []
-    for _ in range(10):
+    for _ in range(8):
         seen.append(adam.param_groups[0]["lr"])
         adam.step()
         rate.step()
-    assert seen == pytest.approx([0, 1, 0, 1, 0, 0.5, 0, 0.25, 0, 0.125])
+    assert seen == pytest.approx([share * peak for peak in peaks for share in (0, 1)])
 
 
 def test_unusable_arguments() -> None:

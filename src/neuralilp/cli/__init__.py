@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from neuralilp import __version__
 from neuralilp.cli import bench, data, demo, explain, table, train
 from neuralilp.errors import NeuralILPError
 
@@ -34,7 +34,7 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> bool:
     if is_asked:
-        typer.echo(importlib.metadata.version("neuralilp"))
+        typer.echo(__version__)
         raise typer.Exit
     return is_asked
 

@@ -10,63 +10,82 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from neuralilp.files import written_whole
 from neuralilp.model import NeuralILP
 from neuralilp.storage import load
 from neuralilp.tasks.sudoku.boards import Boxes, digits_of, rules
-from neuralilp.tasks.sudoku.data import generate
+from neuralilp.tasks.sudoku.data import SudokuData
 from neuralilp.tasks.sudoku.digits import Digits
 from neuralilp.tasks.sudoku.job import TEST_SOLVE_SECONDS, Boards
 from neuralilp.tasks.sudoku.methods import PLUS, run
 from neuralilp.tasks.sudoku.models import read_rules, solved, with_distilled
 from neuralilp.tasks.sudoku.networks import LeNet, VisualCost
 from neuralilp.tasks.sudoku.pictures import draw_answers, draw_matrices
+from neuralilp.tasks.sudoku.solving import solve_boards
+from neuralilp.training.curves import PNG
+
+Say = Callable[[str], None]
 
 BOXES = Boxes(2, 2)
 BOARDS, SHOWN = 4000, 4
-CURVES = "curves.png"
 
 
 @dataclasses.dataclass(frozen=True)
-class BoardsTour:
-    """The records of the runs, and the pictures."""
+class Shown:
+    """The record of a run, and the pictures by their names."""
 
-    symbolic: dict[str, Any]
-    visual: dict[str, Any]
+    record: dict[str, Any]
     files: dict[str, Path]
 
 
-def show(out: Path, digits: Digits, *, seed: int, say: Callable[[str], None]) -> BoardsTour:
-    """Learn, print what was learnt, and write the pictures into ``out``. KeyboardInterrupt if a run is interrupted."""
-    data = generate(BOXES, BOARDS, seed)
-    quizzes = data.split().test.quizzes[:SHOWN]
-    files = {name: out / f"{name}.png" for name in ("boards", "matrices", "handwritten")} | {"curves": out / CURVES}
+def show_rules(out: Path, data: SudokuData, *, seed: int, say: Say) -> Shown:
+    """Learn the rules, print them, and write pictures into ``out``. KeyboardInterrupt if the run is interrupted."""
+    boards = Boards.of(data, None, seed)
+    different = len(boards.train.solution.unique(dim=0))
+    say(
+        f"Given: {len(boards.train)} solved 4x4 boards, {different} of them different, and nothing about rows, columns "
+        "or boxes."
+    )
+    files = {name: out / f"{name}.png" for name in ("boards", "matrices")}
     with tempfile.TemporaryDirectory() as place:
-        symbolic, visual = Path(place, "symbolic"), Path(place, "visual")
-        boards = Boards.of(data, None, seed)
-        say(f"Given: {len(boards.train)} solved 4x4 boards, and nothing about rows, columns or boxes.")
-        by_digits = finished(run(data, None, PLUS, out=symbolic, seed=seed))
-        say(f"Learnt in {by_digits['train_seconds']:.1f} s. Read from the learnt rows:\n")
-        for rule in by_digits["rules"]:
-            say(f"  {rule}")
-        say(f"\nNew boards solved by these rules: {board_share(by_digits)}.")
-        model = learnt(symbolic)
-        draw(files["boards"], model, boards, quizzes)
-        draw_rows(files["matrices"], model, boards)
+        record = finished(run(data, None, PLUS, out=Path(place, "run"), seed=seed))
+        model = learnt(Path(place, "run"))
+    say(f"Learnt in {record['train_seconds']:.1f} s. Read from the learnt rows:\n")
+    for rule in record["rules"]:
+        say(f"  {rule}")
+    say(f"\nOther quizzes solved by these rules: {board_share(record)}.")
+    distilled = read_rules(model, boards.train.solution)
+    quizzes = data.split().test.quizzes[:SHOWN]
+    answers = solve_boards(with_distilled(model, distilled), quizzes, BOXES).boards
+    draw_answers(files["boards"], quizzes, answers, digits_of(boards.test.solution[:SHOWN], BOXES), BOXES)
+    with torch.no_grad():
+        rows = torch.cat([module().unit().a for module in model.constraints])
+    draw_matrices(
+        files["matrices"], {"learnt": rows, "read from them": distilled.equalities.a, "true": rules(BOXES)[0]}
+    )
+    return Shown(record, files)
 
-        boards = Boards.of(data, digits, seed)
-        say(f"\nNow the givens are handwritten ({digits.source}), and nobody says which digit is which.")
-        by_images = finished(run(data, digits, PLUS, out=visual, seed=seed))
-        say(
-            f"Reading and rules learnt in {by_images['train_seconds']:.1f} s. New boards, with digits of the test set, "
-            f"solved: {board_share(by_images)}."
-        )
-        draw(files["handwritten"], learnt(visual, VisualCost(LeNet(BOXES.size))), boards, quizzes)
+
+def show_reading(out: Path, data: SudokuData, digits: Digits, *, seed: int, say: Say) -> Shown:
+    """The same with handwritten givens."""
+    boards = Boards.of(data, digits, seed)
+    say(f"\nNow the givens are handwritten ({digits.source}), and nobody says which digit is which.")
+    files = {"handwritten": out / "handwritten.png", "curves": out / PNG}
+    with tempfile.TemporaryDirectory() as place:
+        record = finished(run(data, digits, PLUS, out=Path(place, "run"), seed=seed))
+        model = learnt(Path(place, "run"), VisualCost(LeNet(BOXES.size)))
         with written_whole(files["curves"]) as part:
-            shutil.copyfile(visual / CURVES, part)
-    return BoardsTour(by_digits, by_images, files)
+            shutil.copyfile(Path(place, "run", PNG), part)
+    say(f"Rules and reading learnt in {record['train_seconds']:.1f} s.")
+    say(f"Other quizzes, written by other hands, solved: {board_share(record)}.")
+    x = boards.test.inputs(slice(SHOWN))
+    ruled = with_distilled(model, read_rules(model, boards.train.solution))
+    answers = digits_of(solved(ruled, x, TEST_SOLVE_SECONDS).z.float(), BOXES)
+    quizzes, solutions = data.split().test.quizzes[:SHOWN], digits_of(boards.test.solution[:SHOWN], BOXES)
+    draw_answers(files["handwritten"], quizzes, answers, solutions, BOXES, images=x)
+    return Shown(record, files)
 
 
 def finished(record: dict[str, Any] | None) -> dict[str, Any]:
@@ -83,19 +102,3 @@ def learnt(run_folder: Path, network: nn.Module | None = None) -> NeuralILP:
 
 def board_share(record: dict[str, Any]) -> str:
     return f"{record['test']['board_accuracy']:.1%} of {sum(record['statuses'].values())}"
-
-
-def draw(path: Path, model: NeuralILP, boards: Boards, quizzes: Tensor) -> None:
-    """The first boards of the test, with the model's answers by its rules."""
-    first = slice(len(quizzes))
-    ruled = with_distilled(model, read_rules(model, boards.train.solution))
-    x, solutions = boards.test.inputs(first), digits_of(boards.test.solution[first], BOXES)
-    answers = digits_of(solved(ruled, x, TEST_SOLVE_SECONDS).z.float(), BOXES)
-    draw_answers(path, quizzes, answers, solutions, BOXES, images=x if boards.input == "visual" else None)
-
-
-def draw_rows(path: Path, model: NeuralILP, boards: Boards) -> None:
-    with torch.no_grad():
-        rows = torch.cat([module().unit().a for module in model.constraints])
-    read = read_rules(model, boards.train.solution).equalities.a
-    draw_matrices(path, {"learnt": rows, "read from them": read, "true": rules(BOXES)[0]})

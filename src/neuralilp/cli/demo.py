@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sys
 import time
@@ -20,7 +21,7 @@ EPOCHS_BETWEEN_LINES = 20
 
 def run(
     out: Annotated[Path, typer.Option(help="Folder for the pictures, the LP file and the saved model.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Chooses the hidden program, the costs and the start.")] = 0,
+    seed: Annotated[int, typer.Option(help="Chooses the hidden program, the boards and the start.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object as the last line.")] = False,
 ) -> None:
     """A tour: a hidden program of two variables, then sudoku, also handwritten. Offline, under two minutes."""
@@ -29,16 +30,17 @@ def run(
     from rich.console import Console
 
     from neuralilp.cli import boards_tour, tour
+    from neuralilp.errors import NeuralILPError
     from neuralilp.export import export
     from neuralilp.plotting import plot_program
     from neuralilp.storage import save
     from neuralilp.tasks.data import data_folder
+    from neuralilp.tasks.sudoku.data import generate
     from neuralilp.tasks.sudoku.digits import load_digits
 
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(f"{out} is a file", param_hint="--out")
     out.mkdir(parents=True, exist_ok=True)
-    digits = load_digits(data_folder(create=True))
     console = Console(highlight=False, soft_wrap=True)
     torch.set_num_threads(1)  # the tensors are tiny
     generator = torch.Generator().manual_seed(seed)
@@ -80,9 +82,19 @@ def run(
     export(example, files["lp"])
     save(model, files["model"], overwrite=True)
     console.print("\n[bold]2. Sudoku[/bold]")
-    sudoku = boards_tour.show(out, digits, seed=seed, say=console.print)
-    files |= sudoku.files
-    console.print("\nWritten: " + ", ".join(str(path) for path in files.values()))
+    say = functools.partial(console.print, markup=False)
+    data = generate(boards_tour.BOXES, boards_tour.BOARDS, seed)
+    rules = boards_tour.show_rules(out, data, seed=seed, say=say)
+    files |= rules.files
+    try:
+        digits = load_digits(data_folder(create=True))
+    except (NeuralILPError, OSError) as error:
+        say(f"\nHandwritten boards are left out: {error}")
+        reading = None
+    else:
+        reading = boards_tour.show_reading(out, data, digits, seed=seed, say=say)
+        files |= reading.files
+    say("\nWritten: " + ", ".join(str(path) for path in files.values()))
     if as_json:
         record = {
             "accuracy": result.accuracy,
@@ -90,9 +102,9 @@ def run(
             "points": result.points,
             "seed": seed,
             "train_seconds": round(learning, 3),
-            "rules": sudoku.symbolic["rules"],
-            "board_accuracy": sudoku.symbolic["test"]["board_accuracy"],
-            "visual_board_accuracy": sudoku.visual["test"]["board_accuracy"],
+            "rules": rules.record["rules"],
+            "board_accuracy": rules.record["test"]["board_accuracy"],
+            "visual_board_accuracy": None if reading is None else reading.record["test"]["board_accuracy"],
             "seconds": round(time.perf_counter() - began, 3),
             "files": {name: str(path) for name, path in files.items()},
         }

@@ -28,7 +28,7 @@ class Entry:
     section: str
     column: str
     dataset: Hashable
-    """Runs that differ in their seed alone have the same."""
+    """What a cell is the mean over. Runs with the same, such as other seeds of it, are averaged first."""
     figures: dict[str, float]
     """One for each group of columns."""
 
@@ -77,7 +77,7 @@ def rows_as_json(
             **{
                 name: {
                     column.removeprefix(prefix): dataclasses.asdict(figure)
-                    for column, figure in row.figures[group].items()
+                    for column, figure in row.figures.get(group, {}).items()
                 }
                 for name, group in groups.items()
             },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,10 +81,13 @@ class ResultTable:
         return "" if count is None else f"Ours: mean ± standard error over {over}, {count} a cell."
 
 
-def find_records(runs: Iterable[Path], task: str) -> dict[Path, Record]:
+def find_records(
+    runs: Iterable[Path], task: str, is_wanted: Callable[[Record], bool] = lambda record: True
+) -> dict[Path, Record]:
     """The records of ``task`` in run folders, record files, and folders that hold such at any depth, by path.
 
-    Records of other tasks are skipped in folders, and an error where they are named themselves.
+    Records of other tasks are skipped in folders, and an error where they are named themselves; those of the task that
+    are not wanted in a table are skipped.
     """
     found: dict[Path, Record] = {}
     places = list(runs)
@@ -94,12 +97,13 @@ def find_records(runs: Iterable[Path], task: str) -> dict[Path, Record]:
         for path in sorted(place.rglob(RECORD_FILE)) if place.is_dir() else [place]:
             record = read_record(path)
             if record["task"] == task:
-                found[path.resolve()] = record
+                if is_wanted(record):
+                    found[path.resolve()] = record
             elif path == place:
                 raise InputError(f"{path} must be a record of {task}, got task {record['task']!r}")
     if not found:
         names = ", ".join(str(place) for place in places)
-        raise FileFormatError(f"no {RECORD_FILE} of {task} in {names or 'no folder at all'}")
+        raise FileFormatError(f"no {RECORD_FILE} of {task} for this table in {names or 'no folder at all'}")
     return found
 
 

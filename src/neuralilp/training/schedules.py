@@ -43,5 +43,5 @@ def triangular(
         peaks,
         step_size_up=half_cycle,
         cycle_momentum=False,
-        scale_fn=lambda cycle: decay ** max(cycle - after, 0),
+        scale_fn=lambda cycle: decay ** max(cycle - max(after, 1), 0),  # the first cycle is 1
     )

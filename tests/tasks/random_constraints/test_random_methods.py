@@ -357,8 +357,8 @@ def test_who_calls_the_solver(
     record = finished(dataset, method, tmp_path, time_limit=0.3)
     assert record["steps"] > 0
     rows = read_curves(tmp_path / "curves.csv")
-    # A validation of eight restarts: all of them on a quarter, then half of them on the next, and so on.
-    size, calls = (VALIDATION // 4, 8 + 4 + 2 + 1) if method == "ilploss" else (VALIDATION, 1)
+    # A validation of four restarts: all of them on a quarter, then half of them on the next, then one.
+    size, calls = (VALIDATION // 4, 4 + 2 + 1 + 1) if method == "ilploss" else (VALIDATION, 1)
     in_steps = [other for other in solved if other not in (size, TEST)]
     assert len(solved) == len(rows) * calls + 1 + len(in_steps)
     assert solved[-1] == TEST
@@ -385,9 +385,32 @@ def test_validations_of_ilploss_fall_on_ends_of_a_cycle() -> None:
     assert rates[-1] == pytest.approx(0, abs=1e-9)
 
 
-def tiny() -> Dataset:
+def tiny(lower: float = -1.0) -> Dataset:
     ones = torch.ones(3, 2)
-    return Dataset("tiny", ones, ones, -ones[0], ones[0], num_train=2)
+    return Dataset("tiny", ones, ones, lower * ones[0], ones[0], num_train=2)
+
+
+@pytest.mark.parametrize(
+    ("lower", "rows", "restarts", "exchange", "after"),
+    [
+        (0, 2, 4, 1.0, 6),
+        (0, 4, 4, 1.0, 8),
+        (0, 8, 4, 2.0, 12),
+        (0, 16, 4, 4.0, 16),
+        (-1, 2, 4, 1.0, 8),
+        (-1, 4, 4, 1.0, 8),
+        (-1, 8, 8, 2.0, 8),
+        (-1, 16, 8, 4.0, 8),
+    ],
+)
+def test_settings_of_ilploss_by_the_box_and_the_rows(
+    lower: float, rows: int, restarts: int, exchange: float, after: int
+) -> None:
+    assert methods.restarts_of("ilploss", tiny(lower), rows) == restarts
+    assert methods.restarts_of("solver-negatives", tiny(lower), rows) is None
+    facts = methods.ilploss(new_model(tiny(lower), rows, torch.Generator()), False).facts
+    assert facts["steering"]["exchange"] == exchange
+    assert facts["learning_rate"]["after"] == after
 
 
 def test_rows_start_in_the_middle_half_of_the_box() -> None:
@@ -413,7 +436,7 @@ def test_no_random_numbers_but_those_of_the_seed(dataset: Dataset, tmp_path: Pat
 def test_the_start_of_ilploss_is_its_seed_s(dataset: Dataset, tmp_path: Path, quick: None) -> None:
     """Without time for a step, the model is the start."""
     finished(dataset, "ilploss", tmp_path, time_limit=0.0, seed=3)
-    starts = new_model(dataset, 4, torch.Generator().manual_seed(3), restarts=8)
+    starts = new_model(dataset, 4, torch.Generator().manual_seed(3), restarts=4)
     expected = starts.restart(0).state_dict()
     assert all(torch.equal(value, expected[name]) for name, value in weights(tmp_path).items())
 

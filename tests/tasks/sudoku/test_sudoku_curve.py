@@ -35,20 +35,27 @@ def test_a_column_for_each_number_of_boards() -> None:
     assert found.groups[ACCURACY] == ["30", "1,000"]
     assert [row.section for row in found.rows] == ["4x4, symbolic", "9x9, symbolic"]
     assert found.rows[1].figures == {
-        ACCURACY: {"1,000": Figure(100.0, None, 1), "30": Figure(50.0, None, 1)},
-        curve.RECOVERED: {"1,000": Figure(100.0, None, 1), "30": Figure(50.0, None, 1)},
+        ACCURACY: {"1,000": Figure(100.0, None, 1), "30": Figure(50.0, 25.0, 2)},
+        curve.RECOVERED: {"1,000": Figure(100.0, None, 1), "30": Figure(50.0, 50.0, 2)},
     }
     rows = curve.as_json(found)["rows"]
     assert rows[0]["true_rules_percent"]["30"]["mean"] == 100.0
 
 
-def test_the_paper_s_table_has_whole_runs_alone() -> None:
-    whole = record(1000, 0.5)
+def test_who_has_no_rules_has_no_share_of_them() -> None:
+    network = record(30) | {"method": "rrn"}
+    del network["has_true_rules"]
+    found = curve.result_table(by_path(network, record(30)))
+    assert [list(row.figures) for row in found.rows] == [[ACCURACY], [ACCURACY, curve.RECOVERED]]
+    assert found.cells(found.rows[0], curve.RECOVERED) == ["–"]
+    assert curve.as_json(found)["rows"][0]["true_rules_percent"] == {}
+
+
+def test_either_table_has_its_own_runs() -> None:
+    part, whole = record(30), record(1000)
     del whole["setting"]["grids"]
-    found = table.result_table(by_path(record(30), whole))
-    ours = [row for row in found.rows if row.is_ours]
-    assert [row.figures[ACCURACY] for row in ours] == [{"9x9": Figure(50.0, None, 1)}]
-    assert curve.result_table(by_path(whole)).rows == []
+    assert [table.is_wanted(one) for one in (part, whole)] == [False, True]
+    assert [curve.is_wanted(one) for one in (part, whole)] == [True, False]
 
 
 @pytest.mark.parametrize("grids", [0, "30", True])

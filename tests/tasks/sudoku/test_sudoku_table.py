@@ -36,7 +36,7 @@ def test_seeds_are_averaged_and_other_sizes_have_columns() -> None:
     table = result_table({Path(f"{i}.json"): one for i, one in enumerate([*records, record(size=8)])})
     assert table.groups[ACCURACY] == ["4x4", "6x6", "9x9", "8x8"]
     ours = table.rows[4].figures[ACCURACY]
-    assert ours["4x4"].mean == 75.0
+    assert ours["4x4"] == Figure(75.0, 25.0, 2)
     assert ours["8x8"].mean == 100.0
 
 

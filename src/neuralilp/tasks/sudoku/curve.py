@@ -13,14 +13,18 @@ from neuralilp.tasks.table import Record, ResultTable, number
 
 RECOVERED = "true rules found (%)"
 
-__all__ = ["TASK", "as_json", "result_table"]
+__all__ = ["TASK", "as_json", "is_wanted", "result_table"]
+
+
+def is_wanted(record: Record) -> bool:
+    """Runs with a number of boards."""
+    return GRIDS in record["setting"]
 
 
 def result_table(records: Mapping[Path, Record]) -> ResultTable:
     """A section for each size and input, a row a method, a column a number of boards."""
-    parts = {path: record for path, record in records.items() if GRIDS in record["setting"]}
-    entries = [_entry(path, record) for path, record in checked(parts, _setting).items()]
-    names = [f"{count:,}" for count in sorted({_setting(path, record)[-1] for path, record in parts.items()})]
+    entries = [_entry(path, record) for path, record in checked(records, _setting).items()]
+    names = [f"{count:,}" for count in sorted({_setting(path, record)[-1] for path, record in records.items()})]
     title = "Sudoku: board accuracy by the number of boards learnt from"
     return ResultTable(title, {ACCURACY: names, RECOVERED: names}, rows_of({}, entries, ORDER))
 
@@ -40,8 +44,8 @@ def _setting(path: Path, record: Record) -> tuple[int, str, str, int]:
 
 def _entry(path: Path, record: Record) -> Entry:
     size, boxes, kind, grids = _setting(path, record)
-    figures = {
-        ACCURACY: 100 * number(record, path, "test", "board_accuracy", highest=1.0),
-        RECOVERED: 100.0 if record.get("has_true_rules") is True else 0.0,
-    }
-    return Entry(record["method"], f"{column_of(size)}, {kind}", f"{grids:,}", boxes, figures)
+    figures = {ACCURACY: 100 * number(record, path, "test", "board_accuracy", highest=1.0)}
+    if "has_true_rules" in record:
+        figures[RECOVERED] = 100.0 * bool(record["has_true_rules"])
+    section, seed = f"{column_of(size)}, {kind}", record["seed"]
+    return Entry(record["method"], section, f"{grids:,}", (boxes, seed), figures)

@@ -78,7 +78,7 @@ def run(
     """Train on boards and test: the record of the run, which is also in its folder. None when interrupted.
 
     With ``digits`` the boards are visual. ``time_limit`` is for training with its validations, the test comes on top.
-    ``grids`` are the boards to learn from, for a learning curve; None for all that are not for other purposes.
+    ``grids`` are the boards to learn from, for a learning curve; None for 10,000, or as many as there are.
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")

@@ -11,7 +11,7 @@ from torch import Tensor
 from neuralilp.errors import InputError
 from neuralilp.model import NeuralILP
 from neuralilp.solving import Status, solve
-from neuralilp.tasks.sudoku.boards import Boxes, agrees, as_boards, digits_of, one_hot
+from neuralilp.tasks.sudoku.boards import Boxes, agrees, as_boards, digits_of, is_solved, one_hot
 from neuralilp.tasks.sudoku.job import TEST_SOLVE_SECONDS
 
 
@@ -27,8 +27,9 @@ def solve_boards(
 ) -> SolvedBoards:
     """Fill the blanks (0) of quizzes `board row column` by a model of symbolic boards.
 
-    The program finds the board by its rules that keeps most givens. One that does not keep all of them is no answer:
-    the quiz is infeasible, or has no solution yet when the time was up.
+    The program finds the board by its rules that keeps most givens. If the best one loses some, the quiz is infeasible.
+    A board is given back only if it keeps all of them and is a sudoku: where too little was learnt for that, or the
+    time was up, there is no solution.
     """
     if model.num_variables != boxes.num_variables:
         raise InputError(
@@ -37,12 +38,13 @@ def solve_boards(
     quizzes = as_boards(quizzes, boxes, "quizzes")
     solution = solve(model(one_hot(quizzes, boxes)), time_limit=time_limit)
     boards = digits_of(solution.z.float(), boxes)
-    is_answer = agrees(boards, quizzes) & (boards > 0).flatten(1).all(1)
-    status = tuple(
-        each if keeps or not each.has_solution else WITHOUT_ALL_GIVENS[each]
-        for each, keeps in zip(solution.status, is_answer.tolist(), strict=True)
-    )
+    keeps = agrees(boards, quizzes)
+    is_answer = keeps & is_solved(boards, boxes)
+    status = tuple(map(_status, solution.status, keeps.tolist(), is_answer.tolist()))
     return SolvedBoards(torch.where(is_answer[:, None, None], boards, 0), status)
 
 
-WITHOUT_ALL_GIVENS = {Status.OPTIMAL: Status.INFEASIBLE, Status.FEASIBLE: Status.NO_SOLUTION}
+def _status(status: Status, keeps_givens: bool, is_answer: bool) -> Status:
+    if is_answer or not status.has_solution:
+        return status
+    return Status.INFEASIBLE if status is Status.OPTIMAL and not keeps_givens else Status.NO_SOLUTION

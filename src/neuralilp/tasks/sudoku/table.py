@@ -35,11 +35,15 @@ ORDER = ("neural", "rrn", "comboptnet", "satnet", "ilploss", "ilploss-plus")
 """Of our rows; methods that are not named here come last."""
 
 
+def is_wanted(record: Record) -> bool:
+    """Runs on all boards."""
+    return GRIDS not in record["setting"]
+
+
 def result_table(records: Mapping[Path, Record]) -> ResultTable:
     """The paper's rows and ours, for symbolic and for visual boards."""
-    whole = {path: record for path, record in records.items() if GRIDS not in record["setting"]}
-    entries = [_entry(path, record) for path, record in checked(whole, setting_of).items()]
-    sizes = {setting_of(path, record)[0] for path, record in whole.items()}
+    entries = [_entry(path, record) for path, record in checked(records, setting_of).items()]
+    sizes = {setting_of(path, record)[0] for path, record in records.items()}
     names = dict.fromkeys([*(column_of(size) for size in PAPER_SIZES), *(column_of(size) for size in sorted(sizes))])
     title = "Sudoku (Table 1): board accuracy and training time by the size of the board"
     return ResultTable(title, {ACCURACY: list(names), MINUTES: list(names)}, rows_of(_paper(), entries, ORDER))
@@ -80,4 +84,6 @@ def _entry(path: Path, record: Record) -> Entry:
     size, boxes, kind = setting_of(path, record)
     accuracy = 100 * number(record, path, "test", "board_accuracy", highest=1.0)
     minutes = number(record, path, "train_seconds") / 60
-    return Entry(record["method"], kind, column_of(size), boxes, {ACCURACY: accuracy, MINUTES: minutes})
+    return Entry(
+        record["method"], kind, column_of(size), (boxes, record["seed"]), {ACCURACY: accuracy, MINUTES: minutes}
+    )
