@@ -62,9 +62,8 @@ def show_rules(out: Path, data: SudokuData, *, seed: int, say: Say) -> Shown:
     draw_answers(files["boards"], quizzes, answers, digits_of(boards.test.solution[:SHOWN], BOXES), BOXES)
     with torch.no_grad():
         rows = torch.cat([module().unit().a for module in model.constraints])
-    draw_matrices(
-        files["matrices"], {"learnt": rows, "read from them": distilled.equalities.a, "true": rules(BOXES)[0]}
-    )
+    read, true = (a.unique(dim=0).flip(0) for a in (distilled.equalities.a, rules(BOXES)[0]))  # in one order
+    draw_matrices(files["matrices"], {"learnt": rows, "read from them": read, "true": true})
     return Shown(record, files)
 
 
@@ -79,7 +78,7 @@ def show_reading(out: Path, data: SudokuData, digits: Digits, *, seed: int, say:
         with written_whole(files["curves"]) as part:
             shutil.copyfile(Path(place, "run", PNG), part)
     say(f"Rules and reading learnt in {record['train_seconds']:.1f} s.")
-    say(f"Other quizzes, written by other hands, solved: {board_share(record)}.")
+    say(f"Other quizzes, with images that were not in training, solved: {board_share(record)}.")
     x = boards.test.inputs(slice(SHOWN))
     ruled = with_distilled(model, read_rules(model, boards.train.solution))
     answers = digits_of(solved(ruled, x, TEST_SOLVE_SECONDS).z.float(), BOXES)
