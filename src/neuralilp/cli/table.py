@@ -55,13 +55,12 @@ def sudoku_curve(runs: Runs = None, markdown: AsMarkdown = False, as_json: AsJso
 
 
 def show(task: Any, runs: list[Path] | None, over: str, markdown: bool, as_json: bool) -> None:
-    """Print the table of a task, whose module has ``TASK``, ``result_table``, ``as_json`` and maybe ``is_wanted``."""
+    """Print the table of a task, whose module has ``TASK``, ``is_wanted``, ``result_table`` and ``as_json``."""
     from rich.console import Console
 
     from neuralilp.tasks import table as tables
 
-    is_wanted = getattr(task, "is_wanted", lambda record: True)
-    found = tables.find_records(runs or [Path("results") / task.TASK], task.TASK, is_wanted)
+    found = tables.find_records(runs or [Path("results") / task.TASK], task.TASK, task.is_wanted)
     result = task.result_table(found)
     if as_json:
         typer.echo(json.dumps({**task.as_json(result), "records": len(found)}))

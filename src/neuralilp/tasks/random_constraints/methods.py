@@ -75,11 +75,9 @@ def run(
 
     def learnt(folder: RunFolder) -> tuple[NeuralILP, Outcome]:
         job = Job(folder, seed, time_limit, is_compiled, resume, report, dataset, split, num_constraints)
-        return (
-            learn_plus(job)
-            if method == PLUS
-            else learn(job, RECIPES[method], restarts_of(method, dataset, num_constraints))
-        )
+        if method == PLUS:
+            return learn_plus(job)
+        return learn(job, RECIPES[method], restarts_of(method, dataset, num_constraints))
 
     config = {
         "task": TASK,
