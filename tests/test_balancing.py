@@ -189,9 +189,26 @@ def test_steering_rests_between_equal_errors_in_eval_and_on_nan() -> None:
     assert torch.equal(other.weights(), balancer.weights())
 
 
+def test_covariance_fades_with_the_steps_that_count() -> None:
+    """To 1/e in ``fade`` steps, but not in eval or on NaN; the other two keep their ratio."""
+    balancer = SteeredWeights(start=1.0, covariance=0.5, fade=10)
+    for _ in range(10):
+        balancer(errors_of(0.0, 0.0))
+    balancer(errors_of(0.0, loss=math.nan))
+    balancer.eval()
+    balancer(errors_of(0.0))
+    raw = torch.tensor([1.0, 1.0, 0.5 / math.e])
+    torch.testing.assert_close(balancer.weights(), raw / raw.sum())
+    other = SteeredWeights(covariance=0.5)
+    other.load_state_dict(balancer.state_dict())
+    assert torch.equal(other.weights(), balancer.weights())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"fade": 0.0}, "fade must be above 0, got 0.0"),
+        ({"fade": math.nan}, "fade must be above 0, got nan"),
         ({"exchange": 0.0}, "exchange must be above 0 and finite, got 0.0"),
         ({"rate": 0.0}, "rate must be above 0 and finite, got 0.0"),
         ({"rate": math.nan}, "rate must be above 0 and finite, got nan"),

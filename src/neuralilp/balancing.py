@@ -96,16 +96,27 @@ class SteeredWeights(nn.Module):
     sampled are not counted: an exchange above 1 makes up for them. From a low start rows first find their directions
     among the negatives, and let the solutions in after that.
 
-    ``covariance`` is λ_cov relative to λ_neg; the λ sum to 1. Restarts share one ratio. It is a buffer, saved in
-    checkpoints; it moves in ``train()`` only, and not for a loss that is NaN or infinite.
+    ``covariance`` is λ_cov relative to λ_neg at first; it falls to 1/e of that in every ``fade`` steps. L_o spreads rows
+    over the negatives, and is never zero: once they are in their places, it would push them off. The λ sum to 1.
+    Restarts share one ratio. It and the fading are buffers, saved in checkpoints; they move in ``train()`` only, and not
+    for a loss that is NaN or infinite.
     """
 
     log_ratio: Tensor
+    faded: Tensor
 
     def __init__(
-        self, exchange: float = 1.0, *, rate: float = 4e-4, start: float = 0.14, covariance: float = 0.1
+        self,
+        exchange: float = 1.0,
+        *,
+        rate: float = 4e-4,
+        start: float = 0.14,
+        covariance: float = 0.1,
+        fade: float = math.inf,
     ) -> None:
         super().__init__()
+        if not fade > 0:
+            raise InputError(f"fade must be above 0, got {fade}")
         for name, value in (("exchange", exchange), ("rate", rate)):
             if not 0 < value < math.inf:
                 raise InputError(f"{name} must be above 0 and finite, got {value}")
@@ -116,12 +127,14 @@ class SteeredWeights(nn.Module):
         self.exchange = exchange
         self.rate = rate
         self.covariance = covariance
+        self.keep = math.exp(-1 / fade)
         self.register_buffer("log_ratio", torch.tensor(float(start)).log())
+        self.register_buffer("faded", torch.tensor(1.0))
 
     def weights(self) -> Float[Tensor, " term"]:
         """The λ now."""
         one = torch.ones_like(self.log_ratio)
-        raw = torch.stack([self.log_ratio.exp(), one, self.covariance * one])
+        raw = torch.stack([self.log_ratio.exp(), one, self.covariance * self.faded])
         return raw / raw.sum()
 
     def forward(self, terms: LossTerms) -> Float[Tensor, ""]:
@@ -134,4 +147,6 @@ class SteeredWeights(nn.Module):
     def _update(self, terms: LossTerms, is_finite: Tensor) -> None:
         outside, unseparated = 1 - terms.inside, 1 - terms.separated
         move = self.rate * (outside.sqrt() - (self.exchange * unseparated).sqrt())
-        self.log_ratio.add_(torch.where(is_finite & move.isfinite(), move, 0)).clamp_(-FARTHEST, FARTHEST)
+        is_good = is_finite & move.isfinite()
+        self.log_ratio.add_(torch.where(is_good, move, 0)).clamp_(-FARTHEST, FARTHEST)
+        self.faded.mul_(torch.where(is_good, self.keep, 1.0))

@@ -96,6 +96,9 @@ def test_the_record(runs: dict[str, tuple[Path, list[str]]], dataset: Dataset, m
     assert record["setting"] == {"domain": "small", "constraints": 2, "dataset": 0}
     assert record["rows"] == 4
     assert record["data_fingerprint"] == dataset.fingerprint
+    settings = yaml.safe_load((folder / "config.yaml").read_text())["training"]
+    assert record["training"] == settings
+    assert ("steering" in settings) == (method in ("ilploss", "solver-negatives"))
     assert 0 <= record["train_seconds"] <= record["total_seconds"] < 60
     assert record["epochs"] > 0 or method in ("comboptnet", "solver-negatives")  # which take long over an epoch
     assert record["steps"] > 0

@@ -85,8 +85,8 @@ def run_recorded(
 ) -> dict[str, Any] | None:
     """Train and test: the record, which is also in the folder. None when interrupted.
 
-    ``config`` makes the run what it is; ``facts`` are recorded beside it. ``test`` returns entries of the record,
-    ``test`` and ``statuses`` among them.
+    ``config`` makes the run what it is; ``facts`` are recorded beside it, and so are the settings of training. ``test``
+    returns entries of the record, ``test`` and ``statuses`` among them.
     With ``resume`` a run goes on where it was, or begins; one that has its record is over, and that is returned
     whatever the time limit is now.
     """
@@ -105,7 +105,7 @@ def run_recorded(
                 tested = test(model)
         except KeyboardInterrupt:
             return None
-        extra = {name: value for name, value in config.items() if name not in IDENTITY}
+        extra = {name: value for name, value in folder.config.items() if name not in IDENTITY}
         record = make_record(
             **{name: config[name] for name in IDENTITY},
             outcome=outcome,
