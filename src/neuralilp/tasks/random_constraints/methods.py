@@ -127,11 +127,12 @@ def judged(solution: Solution, examples: Examples) -> dict[str, Any]:
 
 
 PEAK, HALF_CYCLE, DECAY = 1e-3, 1500, 0.7
-STEERING = {"rate": 4e-4, "start": 0.14, "covariance": 0.1, "fade": 6000}
+STEERING = {"rate": 4e-4, "start": 0.14, "covariance": 0.1}
 TEMPERATURE = {"initial": 1.0, "factor": 0.3}
 MILESTONES, BINARY_MILESTONES = (140, 260), (40, 60, 100, 120)
 DECAY_AFTER, BINARY_DECAY_AFTER = 8, 16
 """Cycles with the full peak."""
+BINARY_FADE = {"fade": 12000}
 
 
 def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
@@ -141,7 +142,8 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     - Bounds do not compete in Eq. 9: negatives lie on them, and they would take most of the weight.
     - λ₊ : λ₋ is steered by the errors that are left, not set by the coefficient of variation, which gives L₊ the more
       weight the rarer it is above zero: rows then stay where they leave negatives inside. With many rows samples
-      reach a smaller share of the negatives that matter, so the exchange grows with their number. λ_cov fades.
+      reach a smaller share of the negatives that matter, so the exchange grows with their number. λ_cov
+      fades in the unit box, where the other terms become so small that L_o would decide.
     - The temperature, which is a distance, falls to a third at given epochs, not to a tenth on a plateau, and not below
       a hundredth of the box's width. In a wide box rows have further to go, and it falls later.
     - The learning rate's peaks fall with each cycle, once rows have found their places: else they swing so far that
@@ -154,8 +156,10 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     sampler, loss, box = Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False), model.box()
     rows = rows_of(model)
     count = rows.a.shape[-2]
-    milestones, after = (BINARY_MILESTONES, BINARY_DECAY_AFTER) if box.is_binary else (MILESTONES, DECAY_AFTER)
-    steering = {"exchange": max(count / 4, 1.0), **STEERING}
+    milestones, after, fade = (
+        (BINARY_MILESTONES, BINARY_DECAY_AFTER, BINARY_FADE) if box.is_binary else (MILESTONES, DECAY_AFTER, {})
+    )
+    steering = {"exchange": max(count / 4, 1.0), **STEERING, **fade}
     cycles: dict[str, Any] = {"peak": PEAK, "half_cycle": HALF_CYCLE, "decay": DECAY, "after": after}
     temperature = {**TEMPERATURE, "floor": (box.upper - box.lower).max().item() / 100}
     return Recipe(
