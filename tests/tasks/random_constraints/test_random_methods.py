@@ -393,9 +393,9 @@ def tiny(lower: float = -1.0) -> Dataset:
 @pytest.mark.parametrize(
     ("lower", "rows", "restarts", "exchange", "after"),
     [
-        (0, 2, 4, 1.0, 16),
-        (0, 4, 4, 1.0, 16),
-        (0, 8, 4, 2.0, 16),
+        (0, 2, 4, 1.0, 12),
+        (0, 4, 4, 1.0, 12),
+        (0, 8, 4, 2.0, 12),
         (0, 16, 4, 4.0, 16),
         (-1, 2, 4, 1.0, 8),
         (-1, 4, 4, 1.0, 8),
@@ -411,6 +411,7 @@ def test_settings_of_ilploss_by_the_box_and_the_rows(
     facts = methods.ilploss(new_model(tiny(lower), rows, torch.Generator()), False).facts
     assert facts["steering"]["exchange"] == exchange
     assert facts["learning_rate"]["after"] == after
+    assert ("fade" in facts["steering"]) == (lower == 0)
 
 
 def test_rows_start_in_the_middle_half_of_the_box() -> None:

