@@ -96,10 +96,10 @@ class SteeredWeights(nn.Module):
     sampled are not counted: an exchange above 1 makes up for them. From a low start rows first find their directions
     among the negatives, and let the solutions in after that.
 
-    ``covariance`` is λ_cov relative to λ_neg at first; it falls to 1/e of that in every ``fade`` steps. L_o spreads rows
-    over the negatives, and is never zero: once they are in their places, it would push them off. The λ sum to 1.
-    Restarts share one ratio. It and the fading are buffers, saved in checkpoints; they move in ``train()`` only, and not
-    for a loss that is NaN or infinite.
+    ``covariance`` is λ_cov relative to λ_neg at first; it falls to 1/e of that in every ``fade`` steps. L_o spreads
+    rows over the negatives, and is never zero: once they are in their places, it would push them off. The λ sum to 1.
+    Restarts share one ratio. It and the fading are buffers, saved in checkpoints; they move in ``train()`` only, and
+    not for a loss that is NaN or infinite.
     """
 
     log_ratio: Tensor

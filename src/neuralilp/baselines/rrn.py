@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from neuralilp.errors import InputError, ShapeError
+from neuralilp.starts import drawn_from
 
 EMBEDDING = 16
 """Width of what a cell's content, row and column each become before they are joined."""
@@ -73,9 +74,7 @@ class RRN(nn.Module):
         self.register_buffer("neighbours", neighbours, persistent=False)
         if classes is not None and perception is None:
             raise InputError("classes are those of a perception network, and there is none")
-        with torch.random.fork_rng(devices=[], enabled=generator is not None):
-            if generator is not None:
-                torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        with drawn_from(generator):
             self.content = linear(classes or digits, EMBEDDING)
             self.row, self.column = nn.Embedding(side, EMBEDDING), nn.Embedding(side, EMBEDDING)
             self.features = mlp(3 * EMBEDDING, hidden, layers)

@@ -132,6 +132,41 @@ def sudoku(
     typer.echo(json.dumps(facts) if as_json else text)
 
 
+@app.command("knapsack")
+def knapsack(
+    items: Annotated[int, typer.Option(help="Items of an instance.", min=1)] = 10,
+    folder: Data = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sentences and the instances.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes that encode sentences; -1 for one a core.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
+) -> None:
+    """Instances of the knapsack, solved exactly, about sentences that tell prices and weights.
+
+    The 50,000 sentences and their vectors, two minutes of work, are made once for all numbers of items.
+    """
+    from neuralilp.tasks.data import data_folder
+    from neuralilp.tasks.knapsack import data as files
+
+    began = time.perf_counter()
+    place = data_folder(folder, create=True)
+    made = files.make(place, items, seed=seed, workers=workers, progress=True)
+    path, seconds = files.instances_path(place, items), time.perf_counter() - began
+    counts = [len(part.item) for part in (made.train, made.validation, made.test)]
+    facts = {
+        "file": str(path),
+        "items": items,
+        "fingerprint": made.fingerprint,
+        "train": counts[0],
+        "validation": counts[1],
+        "test": counts[2],
+        "source": made.source,
+        "encoder": made.encoder,
+        "seconds": round(seconds, 3),
+    }
+    text = f"{path}: {' + '.join(map(str, counts))} instances of {items} items, {made.encoder}, in {seconds:.1f} s"
+    typer.echo(json.dumps(facts) if as_json else text)
+
+
 def chosen_boxes(size: int | None, box: str | None) -> Boxes:
     """The boxes that --size and --box ask for: by default those of 9 digits, or of the size."""
     from neuralilp.tasks.sudoku.boards import Boxes

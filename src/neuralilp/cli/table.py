@@ -54,6 +54,14 @@ def sudoku_curve(runs: Runs = None, markdown: AsMarkdown = False, as_json: AsJso
     show(task, runs, "seeds", markdown, as_json)
 
 
+@app.command("knapsack")
+def knapsack(runs: Runs = None, markdown: AsMarkdown = False, as_json: AsJson = False) -> None:
+    """Table 3: vector accuracy and training time for 10 to 30 items; which choices fit, and what they lack."""
+    from neuralilp.tasks.knapsack import table as task
+
+    show(task, runs, "seeds", markdown, as_json)
+
+
 def show(task: Any, runs: list[Path] | None, over: str, markdown: bool, as_json: bool) -> None:
     """Print the table of a task, whose module has ``TASK``, ``is_wanted``, ``result_table`` and ``as_json``."""
     from rich.console import Console

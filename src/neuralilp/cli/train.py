@@ -181,6 +181,80 @@ def sudoku(
     finish(record, folder, as_json)
 
 
+class KnapsackMethod(enum.StrEnum):
+    ILPLOSS = "ilploss"
+    ILPLOSS_PLUS = "ilploss-plus"
+    COMBOPTNET = "comboptnet"
+    SOLVER_NEGATIVES = "solver-negatives"
+    MLP = "mlp"
+    TWO_STAGE = "two-stage"
+
+
+@app.command("knapsack")
+def knapsack(
+    items: Annotated[int, typer.Option(help="Items of an instance.", min=1)] = 10,
+    method: Annotated[
+        KnapsackMethod,
+        typer.Option(
+            help="ilploss: the paper's; ilploss-plus: ours; comboptnet: the solver as a layer; solver-negatives: "
+            "ilploss with the solver's answers as further negatives; mlp: the subset by a network alone; two-stage: "
+            "prices and weights with full supervision, a ceiling."
+        ),
+    ] = KnapsackMethod.ILPLOSS,
+    encodings: Annotated[
+        Path | None,
+        typer.Option(help="Folder in the published layout.", show_default="what `neuralilp data knapsack` made"),
+    ] = None,
+    seeds: Annotated[str, typer.Option("--seed", "--seeds", help="One run for each, as in 0, 0-9 or 0,3,5.")] = "0",
+    time_limit: TimeLimit = 600.0,
+    out: Out = None,
+    data: Data = None,
+    resume: Resume = False,
+    threads: Threads = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Learn prices, weights and the capacity from sentences and the best choices (Section 4.3 of the paper)."""
+    import torch
+
+    from neuralilp.tasks.data import data_folder
+    from neuralilp.tasks.knapsack.data import load, load_published
+    from neuralilp.tasks.knapsack.methods import run
+    from neuralilp.tasks.knapsack.table import TASK
+    from neuralilp.training import progress
+
+    torch.set_num_threads(threads)
+    chosen = seeds_of(seeds)
+    loaded = load_published(encodings) if encodings is not None else load(data_folder(data), items)
+    for seed in chosen:
+        folder = _folder(TASK, method.value, loaded.num_items, seed=seed)
+        if out is not None:
+            folder = out if len(chosen) == 1 else out / f"seed-{seed}"
+        with disk_errors_told(folder):
+            record = run(
+                loaded,
+                method.value,
+                out=folder,
+                seed=seed,
+                time_limit=None if math.isinf(time_limit) else time_limit,
+                resume=resume,
+                report=progress(),
+            )
+        finish(record, folder, as_json)
+
+
+def seeds_of(text: str) -> list[int]:
+    """``0-2,7`` is 0, 1, 2 and 7."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+            raise typer.BadParameter(f"seeds must be numbers or ranges such as 0-9, got {text!r}", param_hint="--seeds")
+        seeds += range(int(first), int(last or first) + 1)
+    if len(set(seeds)) < len(seeds):
+        raise typer.BadParameter(f"each seed must be there once, got {text!r}", param_hint="--seeds")
+    return seeds
+
+
 @contextlib.contextmanager
 def disk_errors_told(folder: Path) -> Iterator[None]:
     """A folder that cannot be made or written to ends the command with a message, as other errors do."""

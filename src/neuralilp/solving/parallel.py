@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import joblib  # type: ignore[import-untyped]
 
+from neuralilp.counting import counted
 from neuralilp.solving.instance import FloatArray, Instance
 from neuralilp.solving.single import Outcome, Settings, solve_instance
 from neuralilp.solving.stopping import Stopped, StopSignal
@@ -20,7 +19,6 @@ Task = tuple[int, Instance, FloatArray | None]
 """Position in the batch, instance, warm start."""
 
 LARGEST_CHUNK = 32
-SECONDS_BETWEEN_LINES = 10.0
 
 
 def solve_all(
@@ -31,15 +29,17 @@ def solve_all(
     size = max(1, min(LARGEST_CHUNK, count // (8 * workers)))
     chunks = ([task(i) for i in range(at, min(at + size, count))] for at in range(0, count, size))
     outcomes: list[Outcome | None] = [None] * count
+    statuses: Counter[str] = Counter()
     stop = StopSignal()
     run = _one_worker if workers == 1 else _many_workers
     try:
-        with _progress(count) if progress else contextlib.nullcontext() as report:
+        with counted("solved", count) if progress else contextlib.nullcontext() as advance:
             for done in run(chunks, settings, stop, workers):
                 for position, outcome in done:
                     outcomes[position] = outcome
-                if report is not None:
-                    report([outcome for _, outcome in done])
+                if advance is not None:
+                    statuses.update(outcome.status.value for _, outcome in done)
+                    advance(len(done), _summary(statuses))
     except BaseException:
         # Above all KeyboardInterrupt: the solvers in the other threads do not see it.
         stop.stop()
@@ -88,54 +88,6 @@ def _one_worker(
         if isinstance(item, BaseException):
             raise item
         yield item
-
-
-@contextlib.contextmanager
-def _progress(total: int) -> Iterator[Callable[[list[Outcome]], None]]:
-    """A bar on a terminal, else a line on standard error now and then."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    counts: Counter[str] = Counter()
-    console = Console(stderr=True)
-    began = time.perf_counter()
-    if console.is_terminal:
-        columns = (
-            TextColumn("solving"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[counts]}"),
-        )
-        with Progress(*columns, console=console) as bar:
-            task = bar.add_task("", total=total, counts="")
-
-            def advance(outcomes: list[Outcome]) -> None:
-                counts.update(outcome.status.value for outcome in outcomes)
-                bar.update(task, advance=len(outcomes), counts=_summary(counts))
-
-            yield advance
-        return
-    last = began
-
-    def print_line(outcomes: list[Outcome]) -> None:
-        nonlocal last
-        counts.update(outcome.status.value for outcome in outcomes)
-        now = time.perf_counter()
-        if now - last >= SECONDS_BETWEEN_LINES or counts.total() == total:
-            last = now
-            line = f"solved {counts.total()} of {total} in {now - began:.1f} s: {_summary(counts)}"
-            print(line, file=sys.stderr, flush=True)
-
-    yield print_line
 
 
 def _summary(counts: Counter[str]) -> str:

@@ -20,6 +20,29 @@ PaperTable = Mapping[str, Mapping[str, dict[str, dict[str, Figure]]]]
 """The paper's figures by section, method, group and column."""
 
 
+Printed = float | tuple[float, float]
+"""A figure as the paper prints it: a mean, or a mean and its standard error."""
+
+
+def paper_table(
+    figures: Mapping[str, Mapping[str, Mapping[str, Sequence[Printed]]]], columns: Sequence[str]
+) -> PaperTable:
+    """The paper's figures by section, method and group, one for each of the first columns."""
+    return {
+        section: {
+            method: {
+                group: {
+                    column: Figure(*value) if isinstance(value, tuple) else Figure(value)
+                    for column, value in zip(columns, values, strict=False)
+                }
+                for group, values in groups.items()
+            }
+            for method, groups in methods.items()
+        }
+        for section, methods in figures.items()
+    }
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """What a table needs of one record, under one label."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -71,6 +72,21 @@ class Recipe:
             resume=conditions.resume,
             facts=self.facts,
         )
+
+
+class LookedUp(nn.Module):
+    """A step on examples that are numbers of a table's rows, of images or sentences: it looks them up for the step."""
+
+    table: Tensor
+
+    def __init__(self, step: nn.Module, table: Tensor, look_up: Callable[[Tensor, Any], Any]) -> None:
+        super().__init__()
+        self.step = step
+        self.look_up = look_up
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x: Any, solution: Tensor, *, temperature: float, generator: torch.Generator | None = None) -> Any:
+        return self.step(self.look_up(self.table, x), solution, temperature=temperature, generator=generator)
 
 
 def run_recorded(

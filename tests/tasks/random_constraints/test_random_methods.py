@@ -399,8 +399,8 @@ def tiny(lower: float = -1.0) -> Dataset:
         (0, 16, 4, 4.0, 16),
         (-1, 2, 4, 1.0, 8),
         (-1, 4, 4, 1.0, 8),
-        (-1, 8, 8, 2.0, 8),
-        (-1, 16, 8, 4.0, 8),
+        (-1, 8, 8, 1.0, 8),
+        (-1, 16, 8, 1.0, 8),
     ],
 )
 def test_settings_of_ilploss_by_the_box_and_the_rows(

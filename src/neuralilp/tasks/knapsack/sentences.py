@@ -1,7 +1,7 @@
 """Sentences that tell the price and the weight of an item, after ``The Clouded Flail of Hannibal (29 pounds, $299)``.
 
-Reading them must not be a matter of one position: names have one to four words, weight or price comes first, and numbers
-are digits or words, with the unit before or behind.
+Reading them must not be a matter of one position: names have one to four words, weight or price comes first, and
+numbers are digits or words, with the unit before or behind.
 """
 
 from __future__ import annotations
@@ -15,34 +15,39 @@ from neuralilp.errors import InputError
 WEIGHTS, PRICES = (15, 35), (100, 450)
 """Pounds and dollars of the published sentences, both ends included."""
 
-ADJECTIVES = (
-    "Ancient Ashen Blessed Brazen Broken Burning Carved Clouded Cold Crimson Cursed Dented Dusky Elder Enchanted Faded "
-    "Forgotten Frozen Gilded Gleaming Golden Grim Hallowed Heavy Hidden Hollow Honed Iron Ivory Jagged Lacquered Light "
-    "Lost Lunar Mended Mirrored Molten Mossy Nameless Oaken Obsidian Old Painted Pale Plain Polished Radiant Royal Rusty "
-    "Sacred Scarlet Shattered Silent Silver Simple Solar Spiked Stolen Storied Sturdy Tarnished Tempered Twisted Velvet "
-    "Verdant Weathered Whispering Wicked Winged Worn"
-).split()
-NOUNS = (
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+ADJECTIVES = _words(
+    "Ancient Ashen Blessed Brazen Broken Burning Carved Clouded Cold Crimson Cursed Dented Dusky Elder Enchanted "
+    "Faded Forgotten Frozen Gilded Gleaming Golden Grim Hallowed Heavy Hidden Hollow Honed Iron Ivory Jagged "
+    "Lacquered Light Lost Lunar Mended Mirrored Molten Mossy Nameless Oaken Obsidian Old Painted Pale Plain Polished "
+    "Radiant Royal Rusty Sacred Scarlet Shattered Silent Silver Simple Solar Spiked Stolen Storied Sturdy Tarnished "
+    "Tempered Twisted Velvet Verdant Weathered Whispering Wicked Winged Worn"
+)
+NOUNS = _words(
     "Amulet Anvil Axe Banner Barrel Basket Bell Blade Book Bow Bracelet Brooch Buckler Candelabrum Cape Casket Chain "
     "Chalice Chest Cloak Club Compass Crossbow Crown Cuirass Dagger Drum Flail Flute Gauntlet Goblet Greaves Halberd "
-    "Hammer Harness Harp Hatchet Helmet Horn Hourglass Javelin Kettle Lance Lantern Ledger Locket Loom Lute Mace Mantle "
-    "Mask Medallion Mirror Mortar Necklace Orb Pike Quiver Quilt Ring Robe Rope Saddle Scepter Scroll Scythe Shield "
-    "Sickle Spear Spyglass Staff Statue Sword Tapestry Tome Torch Trident Urn Vase Wand"
-).split()
-OWNERS = (
-    "Achilles Ada Agrippa Ajax Alaric Alcuin Alexander Amina Arminius Artemisia Attila Aurelia Beowulf Boudica Brunhild "
-    "Caesar Cassandra Charlemagne Circe Cleopatra Cyrus Darius Diana Dido Eleanor Emeka Enkidu Fatima Freya Galahad Genghis "
-    "Gilgamesh Guinevere Hadrian Hannibal Hecate Hector Helena Hypatia Igor Imhotep Isolde Jason Joan Juno Kassa Lancelot "
-    "Leif Leonidas Livia Mansa Medea Merlin Minerva Nefertiti Nestor Odysseus Olga Orpheus Penelope Percival Pompey Ragnar "
-    "Roland Saladin Salome Samson Scipio Semiramis Siegfried Spartacus Tamerlane Theodora Thor Tristan Ulysses Wallace "
-    "Xerxes Yaroslav Zenobia"
-).split()
+    "Hammer Harness Harp Hatchet Helmet Horn Hourglass Javelin Kettle Lance Lantern Ledger Locket Loom Lute Mace "
+    "Mantle Mask Medallion Mirror Mortar Necklace Orb Pike Quiver Quilt Ring Robe Rope Saddle Scepter Scroll Scythe "
+    "Shield Sickle Spear Spyglass Staff Statue Sword Tapestry Tome Torch Trident Urn Vase Wand"
+)
+OWNERS = _words(
+    "Achilles Ada Agrippa Ajax Alaric Alcuin Alexander Amina Arminius Artemisia Attila Aurelia Beowulf Boudica "
+    "Brunhild Caesar Cassandra Charlemagne Circe Cleopatra Cyrus Darius Diana Dido Eleanor Emeka Enkidu Fatima Freya "
+    "Galahad Genghis Gilgamesh Guinevere Hadrian Hannibal Hecate Hector Helena Hypatia Igor Imhotep Isolde Jason Joan "
+    "Juno Kassa Lancelot Leif Leonidas Livia Mansa Medea Merlin Minerva Nefertiti Nestor Odysseus Olga Orpheus "
+    "Penelope Percival Pompey Ragnar Roland Saladin Salome Samson Scipio Semiramis Siegfried Spartacus Tamerlane "
+    "Theodora Thor Tristan Ulysses Wallace Xerxes Yaroslav Zenobia"
+)
 
-SMALL = (
+SMALL = _words(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
-).split()
-TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+)
+TENS = _words("zero ten twenty thirty forty fifty sixty seventy eighty ninety")
 
 NAMES: Sequence[str] = (
     "The {adjective} {noun} of {owner}",
@@ -111,9 +116,7 @@ PRICE_FORMS: Sequence[Callable[[int], str]] = (
 def write_item(rng: random.Random) -> Item:
     """An item with a weight and a price of their own, and a sentence in one of the wordings."""
     weight, price = rng.randint(*WEIGHTS), rng.randint(*PRICES)
-    name = rng.choice(NAMES).format(
-        adjective=rng.choice(ADJECTIVES), noun=rng.choice(NOUNS), owner=rng.choice(OWNERS)
-    )
+    name = rng.choice(NAMES).format(adjective=rng.choice(ADJECTIVES), noun=rng.choice(NOUNS), owner=rng.choice(OWNERS))
     template = rng.choice(SENTENCES)
     if not template.startswith("{name}"):
         name = name[0].lower() + name[1:] if name.split()[0] in ("The", "A", "One") else name

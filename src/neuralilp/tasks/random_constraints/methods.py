@@ -141,9 +141,9 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     - Restarts are learnt at once, and the one that validates best is kept.
     - Bounds do not compete in Eq. 9: negatives lie on them, and they would take most of the weight.
     - λ₊ : λ₋ is steered by the errors that are left, not set by the coefficient of variation, which gives L₊ the more
-      weight the rarer it is above zero: rows then stay where they leave negatives inside. With many rows samples
-      reach a smaller share of the negatives that matter, so the exchange grows with their number. λ_cov
-      fades in the unit box, where the other terms become so small that L_o would decide.
+      weight the rarer it is above zero: rows then stay where they leave negatives inside. In the unit box, with many
+      rows, samples reach a smaller share of the negatives that matter, so the exchange grows with their number; and
+      λ_cov fades there, where the other terms become so small that L_o would decide.
     - The temperature, which is a distance, falls to a third at given epochs, not to a tenth on a plateau, and not below
       a hundredth of the box's width. In a wide box rows have further to go, and it falls later.
     - The learning rate's peaks fall with each cycle, once rows have found their places: else they swing so far that
@@ -158,10 +158,9 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     count = rows.a.shape[-2]
     if box.is_binary:
         after = BINARY_DECAY_AFTER if count <= 8 else MANY_ROWS_DECAY_AFTER
-        milestones, fade = BINARY_MILESTONES, BINARY_FADE
+        milestones, steering = BINARY_MILESTONES, {"exchange": max(count / 4, 1.0), **STEERING, **BINARY_FADE}
     else:
-        after, milestones, fade = DECAY_AFTER, MILESTONES, {}
-    steering = {"exchange": max(count / 4, 1.0), **STEERING, **fade}
+        after, milestones, steering = DECAY_AFTER, MILESTONES, {"exchange": 1.0, **STEERING}
     cycles: dict[str, Any] = {"peak": PEAK, "half_cycle": HALF_CYCLE, "decay": DECAY, "after": after}
     temperature = {**TEMPERATURE, "floor": (box.upper - box.lower).max().item() / 100}
     return Recipe(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from neuralilp.errors import FileFormatError
-from neuralilp.tasks.entries import ACCURACY, MINUTES, Entry, PaperTable, checked, rows_as_json, rows_of
-from neuralilp.tasks.table import Figure, Record, ResultTable, number
+from neuralilp.tasks.entries import ACCURACY, MINUTES, Entry, checked, paper_table, rows_as_json, rows_of
+from neuralilp.tasks.table import Record, ResultTable, number
 
 TASK = "random-constraints"
 COLUMN = "m' = "
@@ -55,7 +55,8 @@ def result_table(records: Mapping[Path, Record]) -> ResultTable:
     numbers = {int(entry.column.removeprefix(COLUMN)) for entry in entries}
     columns = [_column(m) for m in sorted({*PAPER_CONSTRAINTS, *numbers})]
     title = "Random constraints (Table 2): vector accuracy and training time by the number m' of true constraints"
-    return ResultTable(title, {ACCURACY: columns, MINUTES: columns}, rows_of(_paper(), entries, ORDER))
+    paper = paper_table(PAPER_TABLE_2, [_column(m) for m in PAPER_CONSTRAINTS])
+    return ResultTable(title, {ACCURACY: columns, MINUTES: columns}, rows_of(paper, entries, ORDER))
 
 
 def as_json(table: ResultTable) -> dict[str, Any]:
@@ -67,20 +68,6 @@ def as_json(table: ResultTable) -> dict[str, Any]:
 
 def _column(constraints: int) -> str:
     return f"{COLUMN}{constraints}"
-
-
-def _paper() -> PaperTable:
-    columns = [_column(m) for m in PAPER_CONSTRAINTS]
-    return {
-        domain: {
-            method: {
-                group: {column: Figure(*value) for column, value in zip(columns, values, strict=True)}
-                for group, values in groups.items()
-            }
-            for method, groups in methods.items()
-        }
-        for domain, methods in PAPER_TABLE_2.items()
-    }
 
 
 def _setting(path: Path, record: Record) -> tuple[str, int, int]:

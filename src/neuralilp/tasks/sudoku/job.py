@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from neuralilp.metrics import variable_accuracy, vector_accuracy
-from neuralilp.tasks.runs import Conditions
+from neuralilp.tasks.runs import Conditions, LookedUp
 from neuralilp.tasks.sudoku.boards import Boxes, digits_of, one_hot
 from neuralilp.tasks.sudoku.data import Puzzles, SudokuData
 from neuralilp.tasks.sudoku.digits import Digits
@@ -113,25 +113,9 @@ class Job(Conditions):
         return torch.Generator().manual_seed(self.seed)
 
 
-class OnImages(nn.Module):
-    """A step on visual boards whose cells are numbers of images: it looks them up for the step inside."""
-
-    table: Tensor
-
-    def __init__(self, step: nn.Module, table: Tensor) -> None:
-        super().__init__()
-        self.step = step
-        self.register_buffer("table", table, persistent=False)
-
-    def forward(
-        self, x: Tensor, solution: Tensor, *, temperature: float, generator: torch.Generator | None = None
-    ) -> Any:
-        return self.step(images_of(self.table, x), solution, temperature=temperature, generator=generator)
-
-
 def on_boards(step: nn.Module, examples: Examples) -> nn.Module:
     """The step as training calls it, with x of ``examples``."""
-    return step if examples.table is None else OnImages(step, examples.table)
+    return step if examples.table is None else LookedUp(step, examples.table, images_of)
 
 
 class Judgement(NamedTuple):

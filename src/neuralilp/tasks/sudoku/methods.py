@@ -20,6 +20,7 @@ from neuralilp.model import NeuralILP
 from neuralilp.negatives import BatchNegatives, KHop, OneHop, ProjectAndSample, Union
 from neuralilp.step import LossStep
 from neuralilp.storage import save
+from neuralilp.tasks.rules import RuleStep
 from neuralilp.tasks.runs import Recipe, run_recorded
 from neuralilp.tasks.sudoku.data import SudokuData
 from neuralilp.tasks.sudoku.digits import Digits
@@ -43,7 +44,7 @@ from neuralilp.tasks.sudoku.models import (
 )
 from neuralilp.tasks.sudoku.networks import LeNet, Reader, VisualCost
 from neuralilp.tasks.sudoku.plus import learn_plus
-from neuralilp.tasks.sudoku.reading import RuleStep, reading_recipe
+from neuralilp.tasks.sudoku.reading import reading_recipe
 from neuralilp.tasks.sudoku.table import GRIDS, TASK
 from neuralilp.training import Outcome, Report, RunFolder, Schedule, triangular
 

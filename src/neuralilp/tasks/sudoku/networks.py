@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from neuralilp.errors import InputError, ShapeError
+from neuralilp.starts import drawn_from
 
 IMAGE = (28, 28)
 
@@ -37,9 +38,7 @@ class LeNet(nn.Module):
             raise InputError(f"classes must be positive, got {classes}")
         self.classes = classes
         widths = (channels[1] * 4 * 4, *hidden)
-        with torch.random.fork_rng(devices=[], enabled=generator is not None):
-            if generator is not None:
-                torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        with drawn_from(generator):
             self.layers = nn.Sequential(
                 nn.Conv2d(1, channels[0], 5),
                 nn.MaxPool2d(2),

@@ -9,9 +9,10 @@ import torch
 
 from neuralilp.constraints import Box, KnownConstraints
 from neuralilp.model import NeuralILP
+from neuralilp.tasks.rules import RuleStep, exactly_one
 from neuralilp.tasks.sudoku.job import VALIDATION_SOLVE_SECONDS, Boards, Job, judged
 from neuralilp.tasks.sudoku.models import new_cost, read_rules, solved, with_distilled
-from neuralilp.tasks.sudoku.reading import RuleStep, exactly_one, reading_recipe
+from neuralilp.tasks.sudoku.reading import reading_recipe
 from neuralilp.training import Outcome
 from neuralilp.warmstart import affine_hull
 

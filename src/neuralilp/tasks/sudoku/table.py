@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from neuralilp.errors import FileFormatError
-from neuralilp.tasks.entries import ACCURACY, MINUTES, Entry, PaperTable, checked, rows_as_json, rows_of
-from neuralilp.tasks.table import Figure, Record, ResultTable, number
+from neuralilp.tasks.entries import ACCURACY, MINUTES, Entry, checked, paper_table, rows_as_json, rows_of
+from neuralilp.tasks.table import Record, ResultTable, number
 
 TASK = "sudoku"
 GRIDS = "grids"
@@ -46,7 +46,8 @@ def result_table(records: Mapping[Path, Record]) -> ResultTable:
     sizes = {setting_of(path, record)[0] for path, record in records.items()}
     names = dict.fromkeys([*(column_of(size) for size in PAPER_SIZES), *(column_of(size) for size in sorted(sizes))])
     title = "Sudoku (Table 1): board accuracy and training time by the size of the board"
-    return ResultTable(title, {ACCURACY: list(names), MINUTES: list(names)}, rows_of(_paper(), entries, ORDER))
+    paper = paper_table(PAPER_TABLE_1, [column_of(size) for size in PAPER_SIZES])
+    return ResultTable(title, {ACCURACY: list(names), MINUTES: list(names)}, rows_of(paper, entries, ORDER))
 
 
 def as_json(table: ResultTable) -> dict[str, Any]:
@@ -57,19 +58,6 @@ def as_json(table: ResultTable) -> dict[str, Any]:
 
 def column_of(size: int) -> str:
     return f"{size}x{size}"
-
-
-def _paper() -> PaperTable:
-    return {
-        section: {
-            method: {
-                group: {column_of(size): Figure(value) for size, value in zip(PAPER_SIZES, values, strict=False)}
-                for group, values in groups.items()
-            }
-            for method, groups in methods.items()
-        }
-        for section, methods in PAPER_TABLE_1.items()
-    }
 
 
 def setting_of(path: Path, record: Record) -> tuple[int, str, str]:

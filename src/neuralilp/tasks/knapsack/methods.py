@@ -1,0 +1,301 @@
+"""The methods that are compared on the knapsack, with their settings, and one run of any of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
+from neuralilp.balancing import CoefficientOfVariation
+from neuralilp.baselines import CombOptNetStep
+from neuralilp.errors import InputError
+from neuralilp.loss import ILPLoss
+from neuralilp.model import NeuralILP
+from neuralilp.negatives import BatchNegatives, KHop, OneHop, ProjectAndSample, SolverNegatives, Union
+from neuralilp.step import LossStep
+from neuralilp.storage import save
+from neuralilp.tasks.knapsack.data import KnapsackData
+from neuralilp.tasks.knapsack.exact import solve_knapsacks
+from neuralilp.tasks.knapsack.job import (
+    TEST_SOLVE_SECONDS,
+    VALIDATION_SOLVE_SECONDS,
+    Answer,
+    Answers,
+    Job,
+    judged,
+    solved,
+)
+from neuralilp.tasks.knapsack.networks import ItemNetwork, SubsetNetwork, new_model
+from neuralilp.tasks.knapsack.sentences import PRICES, WEIGHTS
+from neuralilp.tasks.knapsack.table import TASK
+from neuralilp.tasks.runs import Recipe, run_recorded
+from neuralilp.training import Outcome, Report, RunFolder, Schedule, triangular
+from neuralilp.warmstart.relaxed import RelaxedStep
+
+METHODS = ("ilploss", "ilploss-plus", "comboptnet", "solver-negatives", "mlp", "two-stage")
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner:
+    """A model, how it is trained, and its answers as it is at the time, for validation and for the test."""
+
+    model: nn.Module
+    recipe: Recipe
+    answer: Callable[[float], Answer]
+    """Seconds for one instance -> answers."""
+    targets: Tensor | None = None
+    """What it learns from in place of the solutions, for each instance of training."""
+
+
+def run(
+    data: KnapsackData,
+    method: str,
+    *,
+    out: Path,
+    seed: int = 0,
+    time_limit: float | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+) -> dict[str, Any] | None:
+    """Train and test: the record of the run, which is also in its folder. None when interrupted.
+
+    ``time_limit`` is for training with its validations, the test comes on top.
+    """
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    made: list[Learner] = []
+
+    def learnt(folder: RunFolder) -> tuple[nn.Module, Outcome]:
+        job = Job(folder, seed, time_limit, False, resume, report, data)
+        learner = LEARNERS[method](job)
+        made.append(learner)
+
+        def figures() -> dict[str, float]:
+            return judged(learner.answer(VALIDATION_SOLVE_SECONDS), data, data.validation)[0]
+
+        targets = data.train.solution if learner.targets is None else learner.targets
+        return learner.model, learner.recipe.follow((data.train.item, targets), figures, job)
+
+    def tested(model: nn.Module) -> dict[str, Any]:
+        figures, statuses = judged(made[-1].answer(TEST_SOLVE_SECONDS), data, data.test)
+        return {"test": figures, "statuses": statuses}
+
+    config = {
+        "task": TASK,
+        "method": method,
+        "seed": seed,
+        "setting": {"items": data.num_items},
+        "data_fingerprint": data.fingerprint,
+        "sentences": data.source,
+        "encoder": data.encoder,
+    }
+    return run_recorded(
+        out,
+        config,
+        resume=resume,
+        facts={"time_limit": time_limit},
+        learn=learnt,
+        test=tested,
+        save=lambda model, path: save(model, path, overwrite=True) if isinstance(model, NeuralILP) else None,
+    )
+
+
+def by_solving(model: NeuralILP) -> Callable[[float], Answer]:
+    return lambda seconds: lambda x: solved(model, x, seconds)
+
+
+# -- the paper's settings ----------------------------------------------------------------------------------------------
+
+PEAK, HALF_CYCLE = 5e-4, 440
+
+
+def ilploss(job: Job, *more: Any) -> Learner:
+    data = job.data
+    model = new_model(data.table.shape[1], data.num_items, job.generator)
+    hops = [KHop((k,), count=data.num_items) for k in (2, 3, 4) if k <= data.num_items]
+    sampler = Union(OneHop(), *hops, ProjectAndSample(), BatchNegatives(), *more)
+    recipe = Recipe(
+        step=job.on_sentences(LossStep(model, sampler, ILPLoss(), CoefficientOfVariation())),
+        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, weight_decay=0.01, fused=True),
+        scheduler=lambda optimiser: triangular(optimiser, peak=PEAK, half_cycle=HALF_CYCLE),
+        temperature=PlateauTemperature(1.0, factor=0.1, patience=4, cooldown=4, floor=0.001),
+        schedule=Schedule(epochs=2000, batch_size=40, validate_every=8, patience=100, goal=1.0, restart_on_drop=True),
+        monitor="vector_accuracy",
+    )
+    return Learner(model, recipe, by_solving(model))
+
+
+SOLVED_SHARE = 0.02
+
+
+def solver_negatives(job: Job) -> Learner:
+    """The solver's answers, where they are wrong, as negatives too, in one batch of fifty."""
+    return ilploss(job, SolverNegatives(share=SOLVED_SHARE, time_limit=VALIDATION_SOLVE_SECONDS))
+
+
+def comboptnet(job: Job) -> Learner:
+    """The published settings; as the paper grants it, outputs are kept to the ranges of true prices and weights."""
+    data = job.data
+    capacity = data.truth.capacity if data.truth is not None else 10.0 * data.num_items
+    price, weight = PRICES[0] / 10, WEIGHTS[0] / capacity
+    most_price, most_weight = PRICES[1] / 10, WEIGHTS[1] / capacity
+    model = new_model(
+        data.table.shape[1],
+        data.num_items,
+        job.generator,
+        ranges=((-price, -most_price), (-weight, -most_weight)),
+    )
+    recipe = Recipe(
+        step=job.on_sentences(CombOptNetStep(model, time_limit=VALIDATION_SOLVE_SECONDS)),
+        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=5e-5),
+        temperature=MilestoneTemperature(0.5, factor=0.5, epochs=()),
+        schedule=Schedule(epochs=100, batch_size=8, goal=1.0),
+        monitor="vector_accuracy",
+    )
+    return Learner(model, recipe, by_solving(model))
+
+
+# -- ours --------------------------------------------------------------------------------------------------------------
+
+PLUS_EPOCHS, PLUS_PEAK, PLUS_BATCH = 80, 2e-3, 40
+
+
+def ilploss_plus(job: Job) -> Learner:
+    """One row, learnt through the smooth relaxation of the program: see :mod:`neuralilp.warmstart.relaxed`."""
+    data = job.data
+    model = new_model(data.table.shape[1], data.num_items, job.generator, num_constraints=1)
+    bind(model, data)
+    steps = PLUS_EPOCHS * -(-len(data.train.item) // PLUS_BATCH)
+    recipe = Recipe(
+        step=job.on_sentences(RelaxedStep(model)),
+        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PLUS_PEAK, weight_decay=0.01, fused=True),
+        scheduler=lambda optimiser: torch.optim.lr_scheduler.OneCycleLR(optimiser, PLUS_PEAK, total_steps=steps + 1),
+        temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
+        schedule=Schedule(epochs=PLUS_EPOCHS, batch_size=PLUS_BATCH, validate_every=8, goal=1.0),
+        monitor="vector_accuracy",
+    )
+    return Learner(model, recipe, by_solving(model))
+
+
+@torch.no_grad()
+def bind(model: NeuralILP, data: KnapsackData) -> None:
+    """Begin where the row is tight at the solutions, all items having one weight."""
+    network = model.encoder
+    assert isinstance(network, ItemNetwork)
+    last = network.layers[-1]
+    assert isinstance(last, torch.nn.Linear)
+    last.bias[1:] = -1 / data.train.solution.sum(-1).mean().clamp(min=1)
+
+
+# -- without a learnt program ------------------------------------------------------------------------------------------
+
+
+class SubsetTerms(NamedTuple):
+    cross_entropy: Float[Tensor, ""]
+
+
+class SubsetStep(nn.Module):
+    """x, y* -> the cross entropy of the items' scores."""
+
+    def __init__(self, network: SubsetNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(
+        self, x: Tensor, solution: Tensor, *, temperature: float = 1.0, generator: torch.Generator | None = None
+    ) -> tuple[Float[Tensor, ""], SubsetTerms]:
+        """Nothing is drawn and nothing has a temperature."""
+        loss = functional.binary_cross_entropy_with_logits(self.network(x), solution)
+        return loss, SubsetTerms(loss.detach())
+
+
+def mlp(job: Job) -> Learner:
+    """The subset from all vectors at once."""
+    data = job.data
+    model = SubsetNetwork(data.table.shape[1], data.num_items, generator=job.generator)
+
+    def answer(x: Tensor) -> Answers:
+        z = model.predict(x)
+        return Answers(z, {"predicted": len(z)})
+
+    recipe = Recipe(
+        step=job.on_sentences(SubsetStep(model)),
+        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=1e-3),
+        temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
+        schedule=Schedule(epochs=200, batch_size=40, validate_every=2, patience=20, goal=1.0),
+        monitor="variable_accuracy",
+    )
+    return Learner(model, recipe, lambda seconds: answer)
+
+
+class RegressionTerms(NamedTuple):
+    squared_error: Float[Tensor, ""]
+
+
+class RegressionStep(nn.Module):
+    """x, prices and weights `batch item 2` -> the squared error of both, scaled to unit range."""
+
+    def __init__(self, network: ItemNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(
+        self, x: Tensor, target: Tensor, *, temperature: float = 1.0, generator: torch.Generator | None = None
+    ) -> tuple[Float[Tensor, ""], RegressionTerms]:
+        """Nothing is drawn and nothing has a temperature."""
+        loss = functional.mse_loss(self.network(x), target)
+        return loss, RegressionTerms(loss.detach())
+
+
+def two_stage(job: Job) -> Learner:
+    """The ceiling: prices and weights regressed with full supervision, and the true program of what was read."""
+    data, known = job.data, job.data.truth
+    if known is None:
+        raise InputError("method two-stage needs true prices and weights, which the published layout does not hold")
+    network = ItemNetwork(data.table.shape[1], 2, generator=job.generator)
+    truth = torch.stack([scaled(known.price, PRICES), scaled(known.weight, WEIGHTS)], -1)
+    recipe = Recipe(
+        step=job.on_sentences(RegressionStep(network)),
+        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=1e-3),
+        temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
+        schedule=Schedule(epochs=200, batch_size=40, validate_every=4, patience=10, goal=1.0),
+        monitor="variable_accuracy",
+    )
+    return Learner(network, recipe, lambda seconds: by_reading(network, int(known.capacity)), truth[data.train.item])
+
+
+def scaled(value: Tensor, range: tuple[int, int]) -> Tensor:
+    low, high = range
+    return (value - low) / (high - low)
+
+
+def by_reading(network: ItemNetwork, capacity: int) -> Answer:
+    """The knapsack of the prices and weights that were read, rounded, solved exactly."""
+
+    @torch.no_grad()
+    def answer(x: Tensor) -> Answers:
+        read = [
+            low + (high - low) * out for out, (low, high) in zip(network(x).unbind(-1), (PRICES, WEIGHTS), strict=True)
+        ]
+        price, weight = (each.round().clamp(min=0).long() for each in read)
+        z = solve_knapsacks(price, weight, capacity).z
+        return Answers(z, {"optimal": len(z)})
+
+    return answer
+
+
+LEARNERS: dict[str, Callable[[Job], Learner]] = {
+    "ilploss": ilploss,
+    "ilploss-plus": ilploss_plus,
+    "comboptnet": comboptnet,
+    "solver-negatives": solver_negatives,
+    "mlp": mlp,
+    "two-stage": two_stage,
+}
