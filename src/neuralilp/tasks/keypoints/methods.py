@@ -107,10 +107,7 @@ def run(
         "task": TASK,
         "method": method,
         "seed": seed,
-        "setting": {
-            "points": data.k,
-            "start": "scratch" if start is None else fingerprint(start.state_dict().values())[:12],
-        },
+        "setting": {"points": data.k, "start": began_with},
         "data_fingerprint": data.fingerprint,
         "images": data.collection.source,
     }

@@ -15,7 +15,7 @@ COLUMN = "N = "
 FITS, GAP = "fits (%)", "short of the best (%)"
 
 PAPER_ITEMS = (10, 15, 20, 25, 30)
-PAPER_TABLE_3 = {
+PAPER_TABLE_3: dict[str, dict[str, tuple[tuple[float, float], ...]]] = {
     "CombOptNet": {
         ACCURACY: ((63.2, 0.6), (48.2, 0.4), (30.1, 1.0), (2.6, 0.3), (0.0, 0.0)),
         MINUTES: ((41.0, 4.1), (61.4, 4.6), (153.0, 8.8)),

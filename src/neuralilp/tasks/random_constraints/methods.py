@@ -129,7 +129,8 @@ def judged(solution: Solution, examples: Examples) -> dict[str, Any]:
 PEAK, HALF_CYCLE, DECAY = 1e-3, 1500, 0.7
 STEERING = {"rate": 4e-4, "start": 0.14, "covariance": 0.1}
 TEMPERATURE = {"initial": 1.0, "factor": 0.3}
-MILESTONES, BINARY_MILESTONES = (140, 260), (40, 60, 100, 120)
+MILESTONES: tuple[int, ...] = (140, 260)
+BINARY_MILESTONES = (40, 60, 100, 120)
 DECAY_AFTER, BINARY_DECAY_AFTER, MANY_ROWS_DECAY_AFTER = 8, 12, 16
 """Cycles with the full peak: in a wide box, in the unit box, and there with more than eight rows."""
 BINARY_FADE = {"fade": 12000}
@@ -156,11 +157,10 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     sampler, loss, box = Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False), model.box()
     rows = rows_of(model)
     count = rows.a.shape[-2]
+    after, milestones, steering = DECAY_AFTER, MILESTONES, {"exchange": 1.0, **STEERING}
     if box.is_binary:
         after = BINARY_DECAY_AFTER if count <= 8 else MANY_ROWS_DECAY_AFTER
         milestones, steering = BINARY_MILESTONES, {"exchange": max(count / 4, 1.0), **STEERING, **BINARY_FADE}
-    else:
-        after, milestones, steering = DECAY_AFTER, MILESTONES, {"exchange": 1.0, **STEERING}
     cycles: dict[str, Any] = {"peak": PEAK, "half_cycle": HALF_CYCLE, "decay": DECAY, "after": after}
     temperature = {**TEMPERATURE, "floor": (box.upper - box.lower).max().item() / 100}
     return Recipe(
