@@ -132,7 +132,8 @@ TEMPERATURE = {"initial": 1.0, "factor": 0.3}
 MILESTONES: tuple[int, ...] = (140, 260)
 BINARY_MILESTONES = (40, 60, 100, 120)
 DECAY_AFTER, BINARY_DECAY_AFTER, MANY_ROWS_DECAY_AFTER = 8, 12, 16
-"""Cycles with the full peak: in a wide box, in the unit box, and there with more than eight rows."""
+"""Cycles with the full peak: in a wide box, in the unit box, and there with many rows."""
+MANY_ROWS = 8
 BINARY_FADE = {"fade": 12000}
 
 
@@ -142,9 +143,10 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     - Restarts are learnt at once, and the one that validates best is kept.
     - Bounds do not compete in Eq. 9: negatives lie on them, and they would take most of the weight.
     - λ₊ : λ₋ is steered by the errors that are left, not set by the coefficient of variation, which gives L₊ the more
-      weight the rarer it is above zero: rows then stay where they leave negatives inside. In the unit box, with many
-      rows, samples reach a smaller share of the negatives that matter, so the exchange grows with their number; and
-      λ_cov fades there, where the other terms become so small that L_o would decide.
+      weight the rarer it is above zero: rows then stay where they leave negatives inside. With more
+      rows samples reach a smaller share of the negatives that matter, so the exchange grows with their number; but for
+      many in a wide box, which it would keep tight for too long. λ_cov fades in the unit box, where the other terms
+      become so small that L_o would decide.
     - The temperature, which is a distance, falls to a third at given epochs, not to a tenth on a plateau, and not below
       a hundredth of the box's width. In a wide box rows have further to go, and it falls later.
     - The learning rate's peaks fall with each cycle, once rows have found their places: else they swing so far that
@@ -157,10 +159,13 @@ def ilploss(model: NeuralILP, compile: bool, *more: Any) -> Recipe:
     sampler, loss, box = Union(*SAMPLERS, *more), ILPLoss(known_rows_compete=False), model.box()
     rows = rows_of(model)
     count = rows.a.shape[-2]
-    after, milestones, steering = DECAY_AFTER, MILESTONES, {"exchange": 1.0, **STEERING}
+    is_large = count > MANY_ROWS
+    exchange = 1.0 if is_large and not box.is_binary else max(count / 4, 1.0)
+    steering = {"exchange": exchange, **STEERING}
+    after, milestones = DECAY_AFTER, MILESTONES
     if box.is_binary:
-        after = BINARY_DECAY_AFTER if count <= 8 else MANY_ROWS_DECAY_AFTER
-        milestones, steering = BINARY_MILESTONES, {"exchange": max(count / 4, 1.0), **STEERING, **BINARY_FADE}
+        after, milestones = MANY_ROWS_DECAY_AFTER if is_large else BINARY_DECAY_AFTER, BINARY_MILESTONES
+        steering |= BINARY_FADE
     cycles: dict[str, Any] = {"peak": PEAK, "half_cycle": HALF_CYCLE, "decay": DECAY, "after": after}
     temperature = {**TEMPERATURE, "floor": (box.upper - box.lower).max().item() / 100}
     return Recipe(
