@@ -201,7 +201,7 @@ def load(folder: Path, num_items: int) -> KnapsackData:
         )
     corpus = read_corpus(folder)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {entry: archive[entry] for entry in archive.files}
         parts = {
             name: Examples(
