@@ -57,5 +57,9 @@ def has_true_rules(distilled: Distilled, boxes: Boxes) -> bool:
 
 
 def with_distilled(model: NeuralILP, distilled: Distilled) -> NeuralILP:
-    """The model with the rules; as it is where there are none, as with fewer learnt rows than rules (at 4x4)."""
-    return with_rules(model, distilled, keep_unexplained=False) if distilled.num_rules else model
+    """The model with the rules, where they say most of what was learnt; else as it is.
+
+    With fewer learnt rows than rules, as at 4x4, learnt rows are mixtures of which no rule can be read.
+    """
+    is_read = distilled.num_rules > 0 and 2 * distilled.num_unexplained <= distilled.rank
+    return with_rules(model, distilled, keep_unexplained=False) if is_read else model
