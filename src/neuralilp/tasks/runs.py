@@ -39,6 +39,11 @@ class Conditions:
         if not 0 <= self.seed < 2**63:
             raise InputError(f"seed must be between 0 and 2**63 - 1, got {self.seed}")
 
+    @property
+    def generator(self) -> torch.Generator:
+        """A new one at each call: what is drawn first from it is always the same."""
+        return torch.Generator().manual_seed(self.seed)
+
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:

@@ -116,10 +116,6 @@ Answer = Callable[[GraphPair], Answers]
 class Job(Conditions):
     data: KeypointData
 
-    @property
-    def generator(self) -> torch.Generator:
-        return torch.Generator().manual_seed(self.seed)
-
     def on_graphs(self, step: nn.Module) -> nn.Module:
         """The step as training calls it, with rows of the table."""
         return LookedUp(step, self.data.table, look_up)

@@ -34,10 +34,6 @@ Answer = Callable[[Tensor], Answers]
 class Job(Conditions):
     data: KnapsackData
 
-    @property
-    def generator(self) -> torch.Generator:
-        return torch.Generator().manual_seed(self.seed)
-
     def on_sentences(self, step: nn.Module) -> nn.Module:
         """The step as training calls it, with the numbers of sentences."""
         return LookedUp(step, self.data.table, look_up)

@@ -102,7 +102,7 @@ def learn(
     job: Job, make_recipe: Callable[[NeuralILP, bool], Recipe], restarts: int | None = None
 ) -> tuple[NeuralILP, Outcome]:
     """A model trained step by step; the restart that validates best, where there are several."""
-    model = new_model(job.dataset, job.num_constraints, torch.Generator().manual_seed(job.seed), restarts)
+    model = new_model(job.dataset, job.num_constraints, job.generator, restarts)
     outcome = make_recipe(model, job.compile).follow(job.split.train, lambda: job.validate(model), job)
     return model if restarts is None else model.restart(int(outcome.figures.get(RESTART, 0))), outcome
 

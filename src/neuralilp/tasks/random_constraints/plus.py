@@ -137,7 +137,7 @@ def warm_start(job: Job, examples: Examples, schedule: Schedule, report: Report)
         Bounds(job.dataset.lower, job.dataset.upper),
         job.num_constraints,
         restarts=RESTARTS,
-        generator=torch.Generator().manual_seed(job.seed),
+        generator=job.generator,
         progress=tell,
     )
     return start(fit.a, fit.b + POLISHING.margins[1], examples.cost)

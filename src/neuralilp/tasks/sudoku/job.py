@@ -108,10 +108,6 @@ class Job(Conditions):
 
     boards: Boards
 
-    @property
-    def generator(self) -> torch.Generator:
-        return torch.Generator().manual_seed(self.seed)
-
 
 def on_boards(step: nn.Module, examples: Examples) -> nn.Module:
     """The step as training calls it, with x of ``examples``."""
