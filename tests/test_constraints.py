@@ -182,6 +182,29 @@ def test_bad_start() -> None:
         LearnableConstraints(1, 2, start="normal")
 
 
+def test_learnable_constraints_from_rows() -> None:
+    """3x + 4y - 10, 2 from the origin, and 2y: learnt on from there, with the slack as a distance."""
+    a, b = torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([-10.0, 0.0])
+    rows = LearnableConstraints.from_rows(a.double(), b.double(), slack=0.1)
+    block = rows()
+    assert block.is_learned
+    assert block.a.dtype == torch.float32
+    assert block.a.flatten().tolist() == pytest.approx([0.6, 0.8, 0.0, 1.0])
+    assert block.b.tolist() == [-2, 0]
+    assert block.slack.tolist() == pytest.approx([0.1, 0.1])
+    assert not LearnableConstraints.from_rows(a, b)().is_equality
+    assert {name for name, _ in rows.named_parameters()} == {"a", "radius", "origin"}
+    again = LearnableConstraints(**rows.config())
+    again.load_state_dict(rows.state_dict())
+    assert torch.equal(again().slack, block.slack)
+
+
+@pytest.mark.wrong_types
+def test_rows_to_start_from_must_fit() -> None:
+    with pytest.raises(ShapeError, match=r"a must be `constr var` and b `constr`, got shapes \(1, 2\) and \(2,\)"):
+        LearnableConstraints.from_rows(torch.ones(1, 2), torch.ones(2))
+
+
 def test_known_constraints() -> None:
     """x + y <= 3 as rows, and as an equality with slack; they are buffers, not parameters, and copies."""
     a = torch.tensor([[-1.0, -1.0]])

@@ -109,6 +109,20 @@ class LearnableConstraints(nn.Module):
         self.radius = nn.Parameter(torch.full(shape[:-1], float(radius)))
         self.origin = nn.Parameter(low + (high - low) * torch.rand(shape, generator=generator))
 
+    @classmethod
+    def from_rows(
+        cls, a: Float[Tensor, "constr var"], b: Float[Tensor, " constr"], *, slack: float | None = None
+    ) -> LearnableConstraints:
+        """Rows that start as a·z + b, scaled to unit norm, with the radius as their offset; ``slack`` is a distance."""
+        if a.ndim != 2 or b.shape != a.shape[:1]:
+            raise ShapeError(f"a must be `constr var` and b `constr`, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
+        norm = row_norm(a)
+        rows = cls(*a.shape, slack=slack, slack_is_distance=True, generator=torch.Generator())
+        with torch.no_grad():
+            rows.a.copy_(a / norm.unsqueeze(-1))
+            rows.radius.copy_(b / norm)
+        return rows
+
     @property
     def num_variables(self) -> int:
         return self.a.shape[-1]

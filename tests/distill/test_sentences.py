@@ -129,6 +129,17 @@ def test_long_real_rows_are_shortened() -> None:
     assert "z9 " not in text
 
 
+def test_of_many_real_rows_a_few_are_written() -> None:
+    """All integer rules are; the rows in real numbers come last, and five of them are."""
+    many = (torch.eye(9) * 0.5 + 0.125, torch.ones(9))
+    integer = (torch.tensor([[1.0, 2, 0, 0, 0, 0, 0, 0, 0]]).expand(7, 9), torch.arange(7.0))
+    lines = explain(rules(9, inequalities=integer, real=many))
+    assert [line for line in lines if line.startswith("z0 + 2 z1 >=")] == lines[:7]
+    assert lines[12:] == ["... and 4 rows more in real numbers", "7 rules in integers, 9 rows unexplained"]
+    lines = explain(rules(9, inequalities=integer, real=many), Axes(("row", "column"), (3, 3)))
+    assert lines[12:] == ["... and 4 rows more in real numbers", "0 rows in 0 sentences, 16 rows unexplained"]
+
+
 def test_counts_of_what_was_dropped_are_said() -> None:
     lines = explain(
         Distilled(

@@ -88,25 +88,29 @@ def sentences(distilled: Distilled, axes: Axes) -> list[Sentence]:
     return found + [Sentence(row.text(names), 1, 1, is_explained=False) for row in plain]
 
 
+MOST_REAL = 5
+"""Rows in real numbers that are written out: they are long, and say little to a reader."""
+
+
 def explain(distilled: Distilled, axes: Axes | None = None, names: Sequence[str] | None = None) -> list[str]:
     """Lines to print: sentences where there are axes, else rows, then what was dropped or could not be explained."""
     if axes is not None and names is not None:
         raise InputError("axes and names must not both be given: axes name the variables")
+    real = distilled.num_unexplained
     if axes is not None:
         said = sentences(distilled, axes)
         lines = [str(sentence) for sentence in said]
         explained = [sentence for sentence in said if sentence.is_explained]
         left = len(said) - len(explained)
         covered = sum(sentence.rows for sentence in explained)
-        lines.append(
-            f"{_count(covered, 'row')} in {_count(len(explained), 'sentence')}, {_count(left, 'row')} unexplained"
-        )
+        summary = f"{_count(covered, 'row')} in {_count(len(explained), 'sentence')}, {_count(left, 'row')} unexplained"
     else:
         texts = variable_names(names, distilled.equalities.a.shape[-1])
         lines = [row.text(texts) for block in distilled.blocks() for row in rows_of(block)]
-        lines.append(
-            f"{_count(distilled.num_rules, 'rule')} in integers, {_count(distilled.num_unexplained, 'row')} unexplained"
-        )
+        summary = f"{_count(distilled.num_rules, 'rule')} in integers, {_count(real, 'row')} unexplained"
+    if real > MOST_REAL:  # those in real numbers come last
+        lines[len(lines) - real + MOST_REAL :] = [f"... and {_count(real - MOST_REAL, 'row')} more in real numbers"]
+    lines.append(summary)
     if count := distilled.dropped_equalities:
         lines.append(f"{_count(count, 'learnt row')} dropped: contradicted by the solutions")
     if count := distilled.dropped_inequalities:

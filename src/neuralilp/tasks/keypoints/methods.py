@@ -18,7 +18,7 @@ from neuralilp.balancing import CoefficientOfVariation
 from neuralilp.baselines import CombOptNetStep
 from neuralilp.constraints import Box, KnownConstraints, LearnableConstraints
 from neuralilp.costs import NetworkCost
-from neuralilp.distill import Axes, distill, explain, same_row_space
+from neuralilp.distill import Axes, distill, explain, same_row_space, with_rules
 from neuralilp.errors import InputError
 from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
@@ -240,12 +240,11 @@ def ilploss_plus(job: Job, network: MatchingCost) -> Learner:
     """The rules off the affine hull of the solutions, and the cost by the rules: no solver, nothing told."""
     data, began = job.data, time.perf_counter()
     hull = affine_hull(data.train.solution)
-    rows = KnownConstraints(hull.a.float(), hull.b.float(), slack=1e-3)
+    rows = LearnableConstraints.from_rows(hull.a, hull.b, slack=1e-3)
     model = NeuralILP(NetworkCost(network), [rows], Box(0.0, 1.0, data.k**2))
     with torch.no_grad():
         rules = distill([rows()], data.train.solution, bounds=model.box())
-    few = KnownConstraints(rules.equalities.a, rules.equalities.b, slack=0.0)
-    ruled = NeuralILP(model.cost, [few], model.box)
+    ruled = with_rules(model, rules, keep_unexplained=False)
     recipe = recipe_of(job.on_graphs(RuleStep(model.cost, exactly_one(rules))))
     return Learner(model, recipe, by_solving(ruled), time.perf_counter() - began)
 

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from neuralilp.blocks import Bounds
+from neuralilp.constraints import LearnableConstraints
 from neuralilp.errors import FileFormatError
 from neuralilp.evidence import consistent
 from neuralilp.model import NeuralILP
 from neuralilp.polishing import Polishing, PolishState, best_restart, polish_round, start
 from neuralilp.tasks.random_constraints.data import Dataset, Examples
-from neuralilp.tasks.random_constraints.job import Job, new_model, rows_of
+from neuralilp.tasks.random_constraints.job import Job, new_model
 from neuralilp.training import Outcome, Report, Schedule, Standing, Stopped
 from neuralilp.training.curves import TRAIN, VALIDATION
 from neuralilp.training.interrupts import Interrupts
@@ -232,9 +233,5 @@ def model_of(dataset: Dataset, state: PolishState) -> NeuralILP:
     """The rows of the best restart as a model: unit normals, radii b from the origin."""
     best = best_restart(state.unseparated, state.violated)
     model = new_model(dataset, state.a.shape[1], torch.Generator())
-    rows = rows_of(model)
-    with torch.no_grad():
-        rows.a.copy_(state.a[best])
-        rows.radius.copy_(state.b[best])
-        rows.origin.zero_()
+    model.constraints[0] = LearnableConstraints.from_rows(state.a[best], state.b[best])
     return model

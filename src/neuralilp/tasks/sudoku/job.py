@@ -19,6 +19,7 @@ from neuralilp.tasks.runs import Conditions, LookedUp
 from neuralilp.tasks.sudoku.boards import Boxes, digits_of, one_hot
 from neuralilp.tasks.sudoku.data import Puzzles, SudokuData
 from neuralilp.tasks.sudoku.digits import Digits
+from neuralilp.tasks.sudoku.jitter import Jittered
 from neuralilp.tasks.sudoku.visual import draw_boards, images_of
 
 Input = Literal["symbolic", "visual"]
@@ -111,7 +112,7 @@ class Job(Conditions):
 
 def on_boards(step: nn.Module, examples: Examples) -> nn.Module:
     """The step as training calls it, with x of ``examples``."""
-    return step if examples.table is None else LookedUp(step, examples.table, images_of)
+    return step if examples.table is None else LookedUp(Jittered(step), examples.table, images_of)
 
 
 class Judgement(NamedTuple):

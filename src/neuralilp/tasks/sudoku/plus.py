@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from neuralilp.constraints import Box, KnownConstraints
+from neuralilp.constraints import Box, LearnableConstraints
 from neuralilp.model import NeuralILP
 from neuralilp.tasks.rules import RuleStep, exactly_one
 from neuralilp.tasks.sudoku.job import VALIDATION_SOLVE_SECONDS, Boards, Job, judged
@@ -24,7 +24,7 @@ def learn_plus(job: Job) -> tuple[NeuralILP, Outcome]:
     began = time.perf_counter()
     boards = job.boards
     hull = affine_hull(boards.train.solution)
-    rows = KnownConstraints(hull.a.float(), hull.b.float(), slack=SLACK)
+    rows = LearnableConstraints.from_rows(hull.a, hull.b, slack=SLACK)
     n = boards.boxes.num_variables
     model = NeuralILP(new_cost(boards.boxes, boards.input, job.generator), [rows], Box(0.0, 1.0, n))
     rules = read_rules(model, boards.train.solution)
