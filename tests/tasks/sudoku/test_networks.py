@@ -46,7 +46,8 @@ def test_blanks_are_computed_once(generator: torch.Generator) -> None:
 
 def test_layers_of_the_classic() -> None:
     """LeNet-5 for 28×28 without padding: 6·26 + 16·151 + 120·257 + 84·121 + 10·85 weights."""
-    assert sum(p.numel() for p in LeNet(10).parameters()) == 6 * 26 + 16 * 151 + 120 * 257 + 84 * 121 + 10 * 85
+    network = LeNet(10, channels=(6, 16), hidden=(120, 84))
+    assert sum(p.numel() for p in network.parameters()) == 6 * 26 + 16 * 151 + 120 * 257 + 84 * 121 + 10 * 85
 
 
 def test_the_cost_is_minus_the_scores(generator: torch.Generator) -> None:

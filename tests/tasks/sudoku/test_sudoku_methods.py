@@ -61,7 +61,7 @@ def test_plus_reads_the_rules_off_the_solutions(tmp_path: Path) -> None:
 
 
 def test_plus_learns_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "EPOCHS", 3)
+    monkeypatch.setattr(reading, "MOST", 8)
     record = methods.run(small(), toy_digits(), "ilploss-plus", out=tmp_path)
     assert record is not None
     assert record["digits"] == "toy digits"
@@ -70,7 +70,7 @@ def test_plus_learns_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_reading_alone_knows_the_givens_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "EPOCHS", 3)
+    monkeypatch.setattr(reading, "MOST", 8)
     record = methods.run(small(), toy_digits(), "neural", out=tmp_path)
     assert record is not None
     assert record["statuses"] == {"predicted": record["statuses"]["predicted"]}

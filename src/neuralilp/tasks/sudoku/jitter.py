@@ -21,7 +21,9 @@ class Jittered(nn.Module):
         super().__init__()
         self.step = step
 
-    def forward(self, x: Tensor, solution: Tensor, *, temperature: float, generator: torch.Generator | None = None) -> Any:
+    def forward(
+        self, x: Tensor, solution: Tensor, *, temperature: float, generator: torch.Generator | None = None
+    ) -> Any:
         return self.step(jittered(x, generator), solution, temperature=temperature, generator=generator)
 
 
@@ -33,6 +35,8 @@ def jittered(
     flat = images.flatten(0, -3)
     is_drawn = flat.flatten(1).any(-1)
     drawn = flat[is_drawn]
+    if not len(drawn):
+        return images
     angle, shear, wide, high, right, down = (
         torch.rand(6, len(drawn), generator=generator, dtype=images.dtype, device=images.device) * 2 - 1
     )
@@ -41,7 +45,9 @@ def jittered(
     skewed = SHEAR * shear
     first = torch.stack([wide * cos, wide * (skewed * cos - sin), SHIFT * right], -1)
     second = torch.stack([high * sin, high * (skewed * sin + cos), SHIFT * down], -1)
-    grid = functional.affine_grid(torch.stack([first, second], -2), [len(drawn), 1, *images.shape[-2:]], align_corners=False)
+    grid = functional.affine_grid(
+        torch.stack([first, second], -2), [len(drawn), 1, *images.shape[-2:]], align_corners=False
+    )
     result = flat.clone()
     result[is_drawn] = functional.grid_sample(drawn.unsqueeze(1), grid, align_corners=False).squeeze(1)
     return result.view_as(images)

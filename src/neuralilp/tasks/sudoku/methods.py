@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ from neuralilp.tasks.sudoku.models import (
 )
 from neuralilp.tasks.sudoku.networks import LeNet, Reader, VisualCost
 from neuralilp.tasks.sudoku.plus import learn_plus
-from neuralilp.tasks.sudoku.reading import reading_recipe
+from neuralilp.tasks.sudoku.reading import reading_epochs, reading_recipe
 from neuralilp.tasks.sudoku.table import GRIDS, TASK
 from neuralilp.training import Outcome, Report, RunFolder, Schedule, triangular
 
@@ -169,47 +170,46 @@ def by_rules(model: NeuralILP, job: Job) -> Answer:
     return answer
 
 
-BATCH = 10
-ROWS_PEAK, NETWORK_PEAK, DECAY = 5e-3, 1e-3, 0.5
-READING_EPOCHS = 8
-MARGIN, TEMP = 0.01, 1.0
+BATCH, CYCLES = 10, 4
+ROWS_PEAK, NETWORK_PEAK, DECAY = 5e-3, 3e-3, 0.5
 
 
 def ilploss(job: Job) -> Learner:
-    """The paper's settings, but for the learning rate. Its peak is five times as high for the rows, which start with
-    entries around 1 and have far to go; its cycle is two epochs, so that validations fall where it is near zero, and
-    each peak is half the one before.
+    """The paper's settings, but for the learning rate: its peak is five times as high for the rows, which start with
+    entries around 1 and have far to go, and three times for the network. Validations fall on the end of its cycles,
+    where it is near zero, and each peak is half the one before.
 
-    Symbolic boards: until all validation boards are right. That says too little of how digits are read (a hundred
-    boards of images): visual boards have a number of epochs.
+    Symbolic boards: cycles of two epochs, until all validation boards are right. That says too little of how digits are
+    read, since these are a hundred boards: visual boards have four cycles, for as many images as :func:`reading_epochs`
+    asks for, and the temperature drops after the first, in which the rules are learnt. And their negative margin is not
+    0.01 but in proportion to what one of n variables moves: a cost that is right by a hair misreads new digits.
     """
     boards = job.boards
-    epoch = -(-len(boards.train) // BATCH)
-    model = new_model(boards.boxes, boards.input, job.generator)
-    sampler = Union(OneHop(), KHop((2, 3, 4), count=boards.boxes.num_variables), ProjectAndSample(), BatchNegatives())
-    step = LossStep(model, sampler, ILPLoss(negative_margin=MARGIN), CoefficientOfVariation())
     is_symbolic = boards.input == "symbolic"
-    peaks = [ROWS_PEAK] if is_symbolic else [ROWS_PEAK, NETWORK_PEAK]
-    parts = [list(part.parameters()) for part in (model.constraints, model.cost)]
-
-    def optimiser(_: nn.Module) -> torch.optim.Optimizer:
-        groups = [{"params": part, "lr": peak} for part, peak in zip(parts, peaks, strict=False)]
-        return torch.optim.AdamW(groups, fused=True)
-
+    cycle = 2 if is_symbolic else -(-reading_epochs(boards.train) // CYCLES)
+    half_cycle = cycle * -(-len(boards.train) // BATCH) // 2
+    model = new_model(boards.boxes, boards.input, job.generator)
+    n = boards.boxes.num_variables
+    sampler = Union(OneHop(), KHop((2, 3, 4), count=n), ProjectAndSample(), BatchNegatives())
+    margin = 0.01 if is_symbolic else 0.4 / math.sqrt(n)
+    step = LossStep(model, sampler, ILPLoss(negative_margin=margin), CoefficientOfVariation())
+    parts = [model.constraints] if is_symbolic else [model.constraints, model.cost]
+    peaks = [ROWS_PEAK, NETWORK_PEAK][: len(parts)]
+    plateau = PlateauTemperature(1.0, factor=0.1, patience=4, floor=0.001)
     recipe = Recipe(
         step=on_boards(step, boards.train),
-        optimiser=optimiser,
-        scheduler=lambda optimiser: triangular(optimiser, peaks, half_cycle=epoch, decay=DECAY),
-        temperature=PlateauTemperature(TEMP, factor=0.1, patience=4, floor=0.001),
+        optimiser=lambda _: torch.optim.AdamW([{"params": list(part.parameters())} for part in parts], fused=True),
+        scheduler=lambda optimiser: triangular(optimiser, peaks, half_cycle=half_cycle, decay=DECAY),
+        temperature=plateau if is_symbolic else MilestoneTemperature(1.0, factor=0.1, epochs=(cycle,)),
         schedule=Schedule(
-            epochs=1000 if is_symbolic else READING_EPOCHS,
+            epochs=1000 if is_symbolic else CYCLES * cycle,
             batch_size=BATCH,
-            validate_every=2,
+            validate_every=cycle,
             patience=10,
             goal=1.0 if is_symbolic else None,
             keep_later=True,
         ),
-        facts={"peaks": peaks, "half_cycle": epoch, "decay": DECAY},
+        facts={"peaks": peaks, "half_cycle": half_cycle, "decay": DECAY, "negative_margin": margin},
     )
     return Learner(model, recipe, by_rules(model, job))
 
