@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -92,6 +93,27 @@ class LookedUp(nn.Module):
 
     def forward(self, x: Any, solution: Tensor, *, temperature: float, generator: torch.Generator | None = None) -> Any:
         return self.step(self.look_up(self.table, x), solution, temperature=temperature, generator=generator)
+
+
+class TargetTerms(NamedTuple):
+    error: Float[Tensor, ""]
+    """What is minimised."""
+
+
+class TargetStep(nn.Module):
+    """x, target -> ``loss`` of a network's output and the target, for methods without a learnt program."""
+
+    def __init__(self, network: nn.Module, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.network = network
+        self.loss = loss
+
+    def forward(
+        self, x: Any, target: Tensor, *, temperature: float = 1.0, generator: torch.Generator | None = None
+    ) -> tuple[Float[Tensor, ""], TargetTerms]:
+        """Nothing is drawn and nothing has a temperature: both arguments are there for the training loop."""
+        error = self.loss(self.network(x), target)
+        return error, TargetTerms(error.detach())
 
 
 def run_recorded(

@@ -6,11 +6,10 @@ import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
@@ -40,7 +39,7 @@ from neuralilp.tasks.keypoints.job import (
 from neuralilp.tasks.keypoints.networks import GraphPair, MatchingCost
 from neuralilp.tasks.keypoints.table import TASK
 from neuralilp.tasks.rules import RuleStep, exactly_one
-from neuralilp.tasks.runs import Recipe, run_recorded
+from neuralilp.tasks.runs import Recipe, TargetStep, run_recorded
 from neuralilp.training import Outcome, Report, RunFolder, Schedule
 from neuralilp.training.record import fingerprint
 from neuralilp.warmstart import affine_hull
@@ -195,23 +194,10 @@ def comboptnet(job: Job, network: MatchingCost) -> Learner:
     return Learner(model, recipe, by_solving(model))
 
 
-class MatchTerms(NamedTuple):
-    cross_entropy: Float[Tensor, ""]
-
-
-class MatchStep(nn.Module):
-    """x, y* -> the cross entropy between -c and y*, entry by entry."""
-
-    def __init__(self, network: MatchingCost) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(
-        self, x: GraphPair, solution: Tensor, *, temperature: float = 1.0, generator: torch.Generator | None = None
-    ) -> tuple[Float[Tensor, ""], MatchTerms]:
-        """Nothing is drawn and nothing has a temperature."""
-        loss = functional.binary_cross_entropy_with_logits(-self.network(x), solution)
-        return loss, MatchTerms(loss.detach())
+def matching(job: Job, network: MatchingCost) -> Recipe:
+    """The cross entropy between -c and y*, entry by entry."""
+    step = TargetStep(network, lambda c, y: functional.binary_cross_entropy_with_logits(-c, y))
+    return recipe_of(job.on_graphs(step))
 
 
 def neural(job: Job, network: MatchingCost) -> Learner:
@@ -222,7 +208,7 @@ def neural(job: Job, network: MatchingCost) -> Learner:
         best = network(pair).unflatten(-1, (k, k)).argmin(-1)
         return Answers(functional.one_hot(best, k).flatten(-2).float(), {"predicted": len(best)})
 
-    return Learner(network, recipe_of(job.on_graphs(MatchStep(network))), lambda seconds: answer)
+    return Learner(network, matching(job, network), lambda seconds: answer)
 
 
 def neural_ci(job: Job, network: MatchingCost) -> Learner:
@@ -230,7 +216,7 @@ def neural_ci(job: Job, network: MatchingCost) -> Learner:
     k = job.data.k
     rows, b = bijection(k)
     model = NeuralILP(NetworkCost(network), [KnownConstraints(rows, b, slack=0.0)], Box(0.0, 1.0, k * k))
-    return Learner(network, recipe_of(job.on_graphs(MatchStep(network))), by_solving(model))
+    return Learner(network, matching(job, network), by_solving(model))
 
 
 # -- ours --------------------------------------------------------------------------------------------------------------

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -35,7 +34,7 @@ from neuralilp.tasks.knapsack.job import (
 from neuralilp.tasks.knapsack.networks import ItemNetwork, SubsetNetwork, new_model
 from neuralilp.tasks.knapsack.sentences import PRICES, WEIGHTS
 from neuralilp.tasks.knapsack.table import TASK
-from neuralilp.tasks.runs import Recipe, run_recorded
+from neuralilp.tasks.runs import Recipe, TargetStep, run_recorded
 from neuralilp.training import Outcome, Report, RunFolder, Schedule, triangular
 from neuralilp.warmstart.relaxed import RelaxedStep
 
@@ -197,25 +196,6 @@ def bind(model: NeuralILP, data: KnapsackData) -> None:
 # -- without a learnt program ------------------------------------------------------------------------------------------
 
 
-class SubsetTerms(NamedTuple):
-    cross_entropy: Float[Tensor, ""]
-
-
-class SubsetStep(nn.Module):
-    """x, y* -> the cross entropy of the items' scores."""
-
-    def __init__(self, network: SubsetNetwork) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(
-        self, x: Tensor, solution: Tensor, *, temperature: float = 1.0, generator: torch.Generator | None = None
-    ) -> tuple[Float[Tensor, ""], SubsetTerms]:
-        """Nothing is drawn and nothing has a temperature."""
-        loss = functional.binary_cross_entropy_with_logits(self.network(x), solution)
-        return loss, SubsetTerms(loss.detach())
-
-
 def mlp(job: Job) -> Learner:
     """The subset from all vectors at once."""
     data = job.data
@@ -226,32 +206,13 @@ def mlp(job: Job) -> Learner:
         return Answers(z, {"predicted": len(z)})
 
     recipe = Recipe(
-        step=job.on_sentences(SubsetStep(model)),
+        step=job.on_sentences(TargetStep(model, functional.binary_cross_entropy_with_logits)),
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=1e-3),
         temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
         schedule=Schedule(epochs=200, batch_size=40, validate_every=2, patience=20, goal=1.0),
         monitor="variable_accuracy",
     )
     return Learner(model, recipe, lambda seconds: answer)
-
-
-class RegressionTerms(NamedTuple):
-    squared_error: Float[Tensor, ""]
-
-
-class RegressionStep(nn.Module):
-    """x, prices and weights `batch item 2` -> the squared error of both, scaled to unit range."""
-
-    def __init__(self, network: ItemNetwork) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(
-        self, x: Tensor, target: Tensor, *, temperature: float = 1.0, generator: torch.Generator | None = None
-    ) -> tuple[Float[Tensor, ""], RegressionTerms]:
-        """Nothing is drawn and nothing has a temperature."""
-        loss = functional.mse_loss(self.network(x), target)
-        return loss, RegressionTerms(loss.detach())
 
 
 def two_stage(job: Job) -> Learner:
@@ -262,7 +223,7 @@ def two_stage(job: Job) -> Learner:
     network = ItemNetwork(data.table.shape[1], 2, generator=job.generator)
     truth = torch.stack([scaled(known.price, PRICES), scaled(known.weight, WEIGHTS)], -1)
     recipe = Recipe(
-        step=job.on_sentences(RegressionStep(network)),
+        step=job.on_sentences(TargetStep(network, functional.mse_loss)),
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=1e-3),
         temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
         schedule=Schedule(epochs=200, batch_size=40, validate_every=4, patience=10, goal=1.0),
