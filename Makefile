@@ -55,8 +55,8 @@ $(RANDOM)/%/record.json:
 		--resume --out runs/random-constraints/$*
 	$(keep)
 
-# The same for sudoku, the longest runs first, and the learning curve. Limits are by size, and longer for the paper's
-# method, whose steps take long at 9x9.
+# The same for sudoku, the longest runs first, and the learning curve. Limits are by size; those that are to
+# reach their best have longer ones of their own.
 SUDOKU = results/sudoku
 SIZES = 9 6 4
 sudoku = $(foreach input,$(2),$(foreach size,$(SIZES),$(SUDOKU)/$(1)/$(size)/$(input)/all/record.json))
@@ -64,8 +64,13 @@ CURVE = $(foreach grids,30 100 300 1000 10000,$(SUDOKU)/ilploss-plus/9/symbolic/
 SECONDS_OF_SIZE_4 = 180
 SECONDS_OF_SIZE_6 = 600
 SECONDS_OF_SIZE_9 = 1200
-SECONDS_OF_ILPLOSS_9_symbolic = 3600
-SECONDS_OF_ILPLOSS_9_visual = 5400
+SECONDS_OF_ilploss_4_visual = 900
+SECONDS_OF_ilploss_6_visual = 1800
+SECONDS_OF_ilploss_9_visual = 5400
+SECONDS_OF_ilploss_9_symbolic = 3600
+SECONDS_OF_ilploss-plus_4_visual = 600
+SECONDS_OF_ilploss-plus_6_visual = 1200
+SECONDS_OF_ilploss-plus_9_visual = 1800
 
 experiments-sudoku: $(READY)
 	OMP_NUM_THREADS=1 $(MAKE) --jobs 2 --keep-going \
@@ -77,7 +82,7 @@ experiments-sudoku: $(READY)
 $(SUDOKU)/%/record.json:
 	$(BIN)/neuralilp train sudoku --method $(call part,1) --size $(call part,2) --input $(call part,3) \
 		$(addprefix --grids ,$(filter-out all,$(call part,4))) \
-		--time-limit $(firstword $(if $(filter ilploss,$(call part,1)),$(SECONDS_OF_ILPLOSS_$(call part,2)_$(call part,3))) \
+		--time-limit $(firstword $(SECONDS_OF_$(call part,1)_$(call part,2)_$(call part,3)) \
 			$(SECONDS_OF_SIZE_$(call part,2))) \
 		--resume --out runs/sudoku/$*
 	$(keep)

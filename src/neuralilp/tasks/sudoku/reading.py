@@ -11,7 +11,7 @@ from neuralilp.tasks.sudoku.job import Examples, on_boards
 from neuralilp.tasks.sudoku.visual import BLANK
 from neuralilp.training import Schedule
 
-IMAGES, FEWEST, MOST = 1_000_000, 8, 16
+IMAGES, FEWEST, MOST = 2_600_000, 8, 20
 BATCH, PEAK = 20, 2e-3
 
 
