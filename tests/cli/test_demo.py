@@ -20,6 +20,7 @@ from neuralilp.cli import app, boards_tour, tour
 from neuralilp.export import read_program
 from neuralilp.model import NeuralILP
 from neuralilp.storage import load
+from neuralilp.tasks.sudoku import reading
 
 
 @pytest.fixture
@@ -29,6 +30,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
         monkeypatch.setattr(tour, name, value)
     monkeypatch.setenv("NEURALILP_DATA", str(tmp_path_factory.mktemp("data")))
     monkeypatch.setattr(boards_tour, "BOARDS", 300)
+    monkeypatch.setattr(reading, "MOST", 8)
 
 
 PICTURES = ("boards", "curves", "handwritten", "matrices", "polyhedron")

@@ -26,9 +26,15 @@ def test_rules_and_both_accuracies_are_printed(run: Path) -> None:
         result = CliRunner().invoke(app, ["explain", str(place)])
         assert result.exit_code == 0
         lines = result.stdout.splitlines()
-        assert lines[:2] == RULES
-        assert lines[3] == "by these rules: vector accuracy 50.0%, variable accuracy 75.0% on 1000 instances"
-        assert lines[4] == "by the learnt rows as they are: board accuracy 25.0% on 4 instances"
+        assert lines[:3] == [*RULES, "these are the true rules: they have the same row space"]
+        assert lines[4] == "by these rules: vector accuracy 50.0%, variable accuracy 75.0% on 1000 instances"
+        assert lines[5] == "by the learnt rows as they are: board accuracy 25.0% on 4 instances"
+
+
+def test_rows_that_say_too_little_are_not_called_rules(tmp_path: Path) -> None:
+    write_run(tmp_path, rules=["0 rows in 0 sentences, 32 rows unexplained"], solved_by="rows", has_true_rules=False)
+    lines = CliRunner().invoke(app, ["explain", str(tmp_path)]).stdout.splitlines()
+    assert lines[2].startswith("these say too little, so by the learnt rows: vector accuracy 50.0%")
 
 
 def test_json(run: Path) -> None:

@@ -19,7 +19,7 @@ from neuralilp.tasks.sudoku.boards import Boxes, digits_of, rules
 from neuralilp.tasks.sudoku.data import SudokuData
 from neuralilp.tasks.sudoku.digits import Digits
 from neuralilp.tasks.sudoku.job import TEST_SOLVE_SECONDS, Boards
-from neuralilp.tasks.sudoku.methods import PLUS, run
+from neuralilp.tasks.sudoku.methods import PLUS, RAW_MODEL, run
 from neuralilp.tasks.sudoku.models import read_rules, solved, with_distilled
 from neuralilp.tasks.sudoku.networks import LeNet, VisualCost
 from neuralilp.tasks.sudoku.pictures import draw_answers, draw_matrices
@@ -29,7 +29,7 @@ from neuralilp.training.curves import PNG
 Say = Callable[[str], None]
 
 BOXES = Boxes(2, 2)
-BOARDS, SHOWN = 4000, 4
+BOARDS, SHOWN = 1500, 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ def show_rules(out: Path, data: SudokuData, *, seed: int, say: Say) -> Shown:
     files = {name: out / f"{name}.png" for name in ("boards", "matrices")}
     with tempfile.TemporaryDirectory() as place:
         record = finished(run(data, None, PLUS, out=Path(place, "run"), seed=seed))
-        model = learnt(Path(place, "run"))
+        model = learnt(Path(place, "run", RAW_MODEL))
     say(f"Learnt in {record['train_seconds']:.1f} s. Read from the learnt rows:\n")
     for rule in record["rules"]:
         say(f"  {rule}")
@@ -70,17 +70,16 @@ def show_rules(out: Path, data: SudokuData, *, seed: int, say: Say) -> Shown:
 def show_reading(out: Path, data: SudokuData, digits: Digits, *, seed: int, say: Say) -> Shown:
     """The same with handwritten givens."""
     boards = Boards.of(data, digits, seed)
-    say(f"\nNow the givens are handwritten ({digits.source}), and nobody says which digit is which.")
+    say(f"\nNow the givens are handwritten ({digits.source}), and which image is which digit is to be learnt too.")
     files = {"handwritten": out / "handwritten.png", "curves": out / PNG}
     with tempfile.TemporaryDirectory() as place:
         record = finished(run(data, digits, PLUS, out=Path(place, "run"), seed=seed))
-        model = learnt(Path(place, "run"), VisualCost(LeNet(BOXES.size)))
+        ruled = learnt(Path(place, "run", "model"), VisualCost(LeNet(BOXES.size)))
         with written_whole(files["curves"]) as part:
             shutil.copyfile(Path(place, "run", PNG), part)
     say(f"Rules and reading learnt in {record['train_seconds']:.1f} s.")
     say(f"Other quizzes, with images that were not in training, solved: {board_share(record)}.")
     x = boards.test.inputs(slice(SHOWN))
-    ruled = with_distilled(model, read_rules(model, boards.train.solution))
     answers = digits_of(solved(ruled, x, TEST_SOLVE_SECONDS).z.float(), BOXES)
     quizzes, solutions = data.split().test.quizzes[:SHOWN], digits_of(boards.test.solution[:SHOWN], BOXES)
     draw_answers(files["handwritten"], quizzes, answers, solutions, BOXES, images=x)
@@ -93,8 +92,8 @@ def finished(record: dict[str, Any] | None) -> dict[str, Any]:
     return record
 
 
-def learnt(run_folder: Path, network: nn.Module | None = None) -> NeuralILP:
-    model = load(run_folder / "model", networks={} if network is None else {"cost.network": network})
+def learnt(folder: Path, network: nn.Module | None = None) -> NeuralILP:
+    model = load(folder, networks={} if network is None else {"cost.network": network})
     assert isinstance(model, NeuralILP)
     return model
 

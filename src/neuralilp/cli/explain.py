@@ -26,13 +26,18 @@ def explain(
     if not isinstance(rules, list):
         raise FileFormatError(f"{path} has no rules: {record['task']} by {record['method']} does not read any")
     if as_json:
-        facts = ("task", "method", "setting", "rules", "test", "test_raw", "has_true_rules")
+        facts = ("task", "method", "setting", "rules", "test", "test_raw", "solved_by", "has_true_rules")
         typer.echo(json.dumps({name: record.get(name) for name in facts}))
         return
     for rule in rules:
         typer.echo(rule)
+    if record.get("has_true_rules"):
+        typer.echo("these are the true rules: they have the same row space")
     typer.echo("")
-    for name, label in (("test", "by these rules"), ("test_raw", "by the learnt rows as they are")):
+    by_rules = "by these rules"
+    if record.get("solved_by") == "rows":
+        by_rules = "these say too little, so by the learnt rows"
+    for name, label in (("test", by_rules), ("test_raw", "by the learnt rows as they are")):
         if name in record:
             instances = sum(record.get(name.replace("test", "statuses"), {}).values())
             typer.echo(f"{label}: {in_words(record[name])} on {instances} instances")

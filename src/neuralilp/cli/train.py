@@ -124,14 +124,18 @@ class SudokuInput(enum.StrEnum):
 
 @app.command("sudoku")
 def sudoku(
-    size: Annotated[int, typer.Option(help="Digits of a board: 4, 6, 9 or any other product.", min=4)] = 9,
+    size: Annotated[
+        int | None, typer.Option(help="Digits of a board: 4, 6, 9 or any other product.", min=4, show_default="9")
+    ] = None,
     box: Box = None,
     input: Annotated[SudokuInput, typer.Option(help="Digits, or images of handwritten ones.")] = SudokuInput.SYMBOLIC,
     method: Annotated[
         SudokuMethod,
         typer.Option(
-            help="ilploss: the paper's; ilploss-plus: ours, rules off the affine hull of the solutions; rrn: recurrent "
-            "relational network; satnet: a relaxed MAXSAT layer; comboptnet: the solver as a layer; neural: reading."
+            help="ilploss: the paper's, cost and constraints learnt jointly; ilploss-plus: ours, rules off the affine "
+            "hull of the solutions, then the cost by the rules; rrn: recurrent relational network, given the graph; "
+            "satnet: a relaxed MAXSAT layer; comboptnet: the solver as a layer; neural: the network that reads digits, "
+            "alone."
         ),
     ] = SudokuMethod.ILPLOSS,
     boards: Annotated[
@@ -153,7 +157,7 @@ def sudoku(
     import torch
 
     from neuralilp.tasks.data import data_folder
-    from neuralilp.tasks.sudoku.data import load
+    from neuralilp.tasks.sudoku.data import board_name, load
     from neuralilp.tasks.sudoku.digits import load_digits
     from neuralilp.tasks.sudoku.methods import run
     from neuralilp.tasks.sudoku.table import TASK
@@ -161,8 +165,11 @@ def sudoku(
 
     torch.set_num_threads(threads)
     boxes = chosen_boxes(size, box)
+    if input is SudokuInput.VISUAL and boxes.size > 9:
+        raise typer.BadParameter(f"images show digits up to 9, and a board has {boxes.size}", param_hint="--input")
+    name = board_name(boxes) if boards is None else boards.stem
     count = () if grids is None else (f"{grids}-grids",)
-    folder = out or _folder(TASK, method.value, f"{size}x{size}", input.value, *count, seed=seed)
+    folder = out or _folder(TASK, method.value, name, input.value, *count, seed=seed)
     place = data_folder(data, create=True)
     loaded = load(place, boxes, boards)
     digits = load_digits(place) if input is SudokuInput.VISUAL else None

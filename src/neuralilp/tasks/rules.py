@@ -23,9 +23,8 @@ class RuleTerms(NamedTuple):
 class RuleStep(nn.Module):
     """x, y* -> the loss and its terms, of rules "exactly one of these variables is 1".
 
-    Given the others, the cost c(x) makes the variables of one such rule a softmax of -c. The loss is the cross entropy
-    of the one that y* has, a mean over rules and examples: the pseudo-likelihood of y* in the Gibbs distribution
-    exp(-c·z) over the feasible points.
+    Each rule by itself, forgetting the others, is a choice of one of its variables, and a softmax of -c(x) the
+    probability of each. The loss is the cross entropy of the one that y* has, a mean over rules and examples.
     """
 
     members: Tensor

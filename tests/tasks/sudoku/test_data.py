@@ -152,8 +152,8 @@ def test_generated_grids_differ_where_they_can() -> None:
 
 def test_split_takes_the_test_last() -> None:
     data = many(100)
-    train, validation, test, duplicates = data.split(50, 10, 20)
-    assert duplicates == 0
+    train, validation, test, *seen = data.split(50, 10, 20)
+    assert seen == [0, 0]
     assert torch.equal(train.quizzes, data.quizzes[:50])
     assert torch.equal(validation.quizzes, data.quizzes[70:80])
     assert torch.equal(test.solutions, data.solutions[80:])
@@ -181,21 +181,22 @@ def test_solutions_of_the_test_are_left_out() -> None:
     solutions[5], quizzes[5] = solutions[99], solutions[99]
     repeated = dataclasses.replace(data, solutions=solutions, quizzes=quizzes)
     split = repeated.split(60, 10, 20)
-    assert split.duplicates == 0
+    assert split.solutions_seen == 0
     others = [number for number in range(80) if number != 5]
     assert torch.equal(split.train.solutions, solutions[others][:60])
     assert torch.equal(split.validation.solutions, solutions[others][-10:])
     by_default = repeated.split(validation=10, test=20)  # all there are, and that is one less
-    assert (len(by_default.train.quizzes), by_default.duplicates) == (69, 0)
+    assert (len(by_default.train.quizzes), by_default.solutions_seen) == (69, 0)
     full = repeated.split(70, 10, 20)  # as many as asked for, at a price
-    assert (len(full.train.quizzes), full.duplicates) == (70, 1)
+    assert (len(full.train.quizzes), full.solutions_seen) == (70, 1)
+    assert full.quizzes_seen == 0
 
 
 def test_too_many_duplicates_are_kept_and_counted() -> None:
     data = many(100, distinct=10)
-    assert data.split(60, 10, 20).duplicates == 70
+    assert data.split(60, 10, 20).solutions_seen == 20
     split = many(100, distinct=50).split(40, 40, 20)  # whose solutions are those numbered 30 to 49
-    assert (len(split.train.quizzes), split.duplicates) == (40, sum(number % 50 >= 30 for number in range(80)))
+    assert (len(split.train.quizzes), split.solutions_seen) == (40, 20)
 
 
 def test_load_generates_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,5 +234,5 @@ def test_public_puzzles() -> None:
     givens = (data.quizzes != 0).flatten(1).sum(1)
     assert (int(givens.min()), int(givens.max())) == (30, 37)
     split = data.split(test=1000)
-    assert (len(split.train.quizzes), len(split.validation.quizzes), split.duplicates) == (8910, 90, 0)
+    assert (len(split.train.quizzes), len(split.validation.quizzes), split.solutions_seen) == (8910, 90, 0)
     assert agrees(split.test.solutions, split.test.quizzes).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from neuralilp.errors import InputError
 from neuralilp.storage import load
 from neuralilp.tasks.sudoku import methods, reading
 from neuralilp.tasks.sudoku.boards import Boxes, one_hot
-from neuralilp.tasks.sudoku.data import SudokuData, generate
+from neuralilp.tasks.sudoku.data import SudokuData, generate, read_csv, write_csv
 from neuralilp.tasks.sudoku.digits import Digits
 from neuralilp.tasks.sudoku.job import Answers, Boards, judged
 from neuralilp.training import read_curves
@@ -56,8 +57,10 @@ def test_plus_reads_the_rules_off_the_solutions(tmp_path: Path) -> None:
     assert methods.run(small(), None, "ilploss-plus", out=tmp_path / "run", resume=True) == record
     with pytest.raises(InputError, match="holds a run"):
         methods.run(small(), None, "ilploss-plus", out=tmp_path / "run")
-    model = load(tmp_path / "run" / "model")
-    assert model.num_variables == 64
+    assert record["solved_by"] == "rules"
+    rows = {name: load(tmp_path / "run" / name)(torch.zeros(64)).blocks for name in ("model", "model-raw")}
+    assert [len(block.a) for block in rows["model"]] == [64]
+    assert [len(block.a) for block in rows["model-raw"]] == [40]
 
 
 def test_plus_learns_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,9 +86,12 @@ def test_reading_alone_knows_the_givens_at_most(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("method", ["ilploss", "rrn", "satnet", "comboptnet"])
-def test_every_method_trains_and_is_recorded(tmp_path: Path, method: str) -> None:
-    record = methods.run(small(100), None, method, out=tmp_path, time_limit=3.0)
+@pytest.mark.parametrize("digits", [None, toy_digits()], ids=["symbolic", "visual"])
+def test_every_method_trains_and_is_recorded(tmp_path: Path, method: str, digits: Digits | None) -> None:
+    record = methods.run(small(100), digits, method, out=tmp_path, time_limit=3.0)
     assert record is not None
+    assert record.get("digits") == (None if digits is None else "toy digits")
+    assert (record["train"], record["test_solutions_seen"]) == (90, 0)
     assert record["method"] == method
     assert record["steps"] > 0
     assert sum(record["statuses"].values()) == len(Boards.of(small(100), None, 0).test)
@@ -102,6 +108,33 @@ def test_judging_counts_boards_and_what_is_not_answered() -> None:
     judgement = judged(lambda x: Answers(right, {"optimal": len(x)}), boards.test, boards.boxes)
     assert judgement.figures["board_accuracy"] == pytest.approx(1 - 2 / len(right))
     assert judgement.statuses == {"optimal": len(right)}
+
+
+def test_boards_that_are_not_reached_in_time() -> None:
+    """They are not solved in a test, and not judged in a sample."""
+    boards = Boards.of(small(1200), None, 0)
+
+    def slow(x: torch.Tensor) -> Answers:
+        time.sleep(0.02)
+        return Answers(boards.test.solution[: len(x)], {"optimal": len(x)})
+
+    sample = judged(slow, boards.test, boards.boxes, budget=0.01)
+    assert sample.statuses == {"optimal": 1}
+    assert sample.figures["board_accuracy"] == 1
+    whole = judged(slow, boards.test, boards.boxes, budget=0.01, is_sample=False)
+    assert whole.statuses == {"optimal": 10, "not_tried": len(boards.test) - 10}
+    assert whole.figures["board_accuracy"] == pytest.approx(10 / len(boards.test))
+
+
+def test_a_run_goes_on_with_its_boards_from_the_file(tmp_path: Path) -> None:
+    """Boards that were generated are read from their file the next time, and are the same."""
+    made = small(100)
+    record = methods.run(made, None, "ilploss-plus", out=tmp_path / "run")
+    assert record is not None
+    assert record["boards"] == made.source
+    read = read_csv(write_csv(made, tmp_path / "4x4.csv"))
+    assert read.source != made.source
+    assert methods.run(read, None, "ilploss-plus", out=tmp_path / "run", resume=True) == record
 
 
 def test_visual_boards_have_their_own_images() -> None:

@@ -49,8 +49,10 @@ class SudokuSplit(NamedTuple):
     train: Puzzles
     validation: Puzzles
     test: Puzzles
-    duplicates: int
-    """Boards of training and validation whose solution is also that of a test board."""
+    solutions_seen: int
+    """Boards of the test whose solution is also that of a board of training or validation."""
+    quizzes_seen: int
+    """Those of them that are in training or validation as they are, quiz and solution."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -92,7 +94,7 @@ class SudokuData:
         num_test = max(round(SIZES[2] * share), 1) if test is None else test
         num_validation = max(round(SIZES[1] * share), 1) if validation is None else validation
         pool = len(self) - num_test
-        num_train = min(pool - num_validation, SIZES[0]) if train is None else train
+        num_train = max(min(pool - num_validation, SIZES[0]), 1) if train is None else train
         if min(num_train, num_validation, num_test) < 1 or num_train + num_validation > pool:
             raise InputError(
                 f"train, validation and test must be positive and at most {len(self)} together, "
@@ -106,9 +108,11 @@ class SudokuData:
         if num_train < 1 or len(usable) < num_train + num_validation:
             usable = torch.arange(pool)
         parts = (usable[:num_train], usable[-num_validation:], torch.arange(pool, len(self)))
-        duplicates = int(is_tested[torch.cat(parts[:2])].sum())
         chosen = [Puzzles(self.quizzes[part], self.solutions[part]) for part in parts]
-        return SudokuSplit(chosen[0], chosen[1], chosen[2], duplicates)
+        solutions_seen, quizzes_seen = (
+            _count_seen([part[which] for part in chosen[:2]], chosen[2][which]) for which in (1, 0)
+        )
+        return SudokuSplit(chosen[0], chosen[1], chosen[2], solutions_seen, quizzes_seen)
 
 
 def generate(boxes: Boxes, count: int = COUNT, seed: int = SEED) -> SudokuData:
@@ -256,6 +260,11 @@ def _distinct_grids(count: int, boxes: Boxes, generator: torch.Generator) -> Ten
         grids = torch.cat([grids, more])
         if len(set(_keys(more)) - set(first)) < missing / 10:
             return grids[:count]
+
+
+def _count_seen(learnt_from: list[Tensor], tested: Tensor) -> int:
+    seen = set(_keys(torch.cat(learnt_from)))
+    return sum(key in seen for key in _keys(tested))
 
 
 def _keys(boards: Tensor) -> list[bytes]:

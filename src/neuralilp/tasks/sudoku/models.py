@@ -17,9 +17,6 @@ from neuralilp.tasks.sudoku.networks import LeNet, VisualCost
 SLACK = 0.1
 """Of the paper's equalities, before their rows are normalised."""
 
-EVIDENCE = 2000
-"""Training solutions that rules are read by, and hold on."""
-
 
 def new_model(boxes: Boxes, kind: Input, generator: torch.Generator) -> NeuralILP:
     """(n + 1)/2 equalities from a Gaussian, through the origin, and c = -x, or c from images by a network."""
@@ -37,7 +34,7 @@ def new_cost(boxes: Boxes, kind: Input, generator: torch.Generator) -> KnownCost
 @torch.no_grad()
 def read_rules(model: NeuralILP, solutions: Tensor) -> Distilled:
     """The learnt rows as rules, by the training solutions."""
-    return distill([module() for module in model.constraints], solutions[:EVIDENCE], bounds=model.box())
+    return distill([module() for module in model.constraints], solutions, bounds=model.box())
 
 
 @torch.no_grad()

@@ -35,7 +35,9 @@ def learn_plus(job: Job) -> tuple[NeuralILP, Outcome]:
     step = RuleStep(model.cost, exactly_one(rules))
     recipe = reading_recipe(step, boards.train, monitor="likelihood")
     outcome = recipe.follow((boards.train.x, boards.train.solution), lambda: reading_figures(step, ruled, boards), job)
-    return model, dataclasses.replace(outcome, train_seconds=outcome.train_seconds + seconds)
+    return model, dataclasses.replace(
+        outcome, train_seconds=outcome.train_seconds + seconds, total_seconds=outcome.total_seconds + seconds
+    )
 
 
 SLACK = 1e-3
@@ -51,7 +53,7 @@ def reading_figures(step: RuleStep, ruled: NeuralILP, boards: Boards) -> dict[st
 
 
 def validated(ruled: NeuralILP, job: Job, seconds: float) -> Outcome:
-    """The outcome of a run that had nothing to train, its validation in the curves and the weights as the best."""
+    """The outcome of a run that had nothing to train: there are no curves, and no checkpoints."""
     began = time.perf_counter()
     folder, boards = job.folder, job.boards
     with folder.opened({"training": {"steps": 0}}, resume=job.resume):

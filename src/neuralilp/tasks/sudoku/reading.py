@@ -1,4 +1,7 @@
-"""Learning to read visual boards by rules that are known already: no solver, and no labels of the digits."""
+"""Learning to read visual boards by rules that are known already, without a solver.
+
+What the images show is not told apart, but the solutions hold the digit of every cell, of the given ones too.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Visual boards: every given a handwritten digit of its class, and every blank an empty image.
 
-The paper does not say what a blank looks like. Here it is an image of zeros, which a network must learn to tell from
-the digits: a class of its own.
+The paper does not say what a blank looks like. Here it is an image of zeros, which a network sees as any
+other: it learns what scores a blank should have.
 """
 
 from __future__ import annotations
