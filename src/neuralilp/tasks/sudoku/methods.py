@@ -248,11 +248,17 @@ def comboptnet(job: Job) -> Learner:
     return Learner(model, recipe, by_rules(model, job))
 
 
+def perception(job: Job) -> LeNet | None:
+    """The network that reads images for a rival; None for symbolic boards."""
+    if job.boards.input == "symbolic":
+        return None
+    return LeNet(job.boards.boxes.size, generator=job.generator)
+
+
 def rrn(job: Job) -> Learner:
     """The published settings, but for smaller batches and larger steps: there is time for few. The graph is given."""
     boxes, generator = job.boards.boxes, job.generator
-    perception = None if job.boards.input == "symbolic" else LeNet(boxes.size, generator=generator)
-    model = RRN(board_neighbours(boxes.rows, boxes.columns), boxes.size, perception=perception, generator=generator)
+    model = RRN(board_neighbours(boxes.rows, boxes.columns), boxes.size, perception=perception(job), generator=generator)
     recipe = Recipe(
         step=on_boards(RRNStep(model), job.boards.train),
         optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=5e-4, weight_decay=1e-4),
@@ -270,13 +276,12 @@ def satnet(job: Job) -> Learner:
     """
     boxes, generator = job.boards.boxes, job.generator
     n = boxes.num_variables
-    perception = None if job.boards.input == "symbolic" else LeNet(boxes.size, generator=generator)
     model = SATNet(
         n,
         clauses=max(600 * n // 729, 40),
         auxiliary=max(300 * n // 729, 20),
         digits=boxes.size,
-        perception=perception,
+        perception=perception(job),
         generator=generator,
     )
     recipe = Recipe(
