@@ -257,8 +257,9 @@ def perception(job: Job) -> LeNet | None:
 
 def rrn(job: Job) -> Learner:
     """The published settings, but for smaller batches and larger steps: there is time for few. The graph is given."""
-    boxes, generator = job.boards.boxes, job.generator
-    model = RRN(board_neighbours(boxes.rows, boxes.columns), boxes.size, perception=perception(job), generator=generator)
+    boxes = job.boards.boxes
+    graph = board_neighbours(boxes.rows, boxes.columns)
+    model = RRN(graph, boxes.size, perception=perception(job), generator=job.generator)
     recipe = Recipe(
         step=on_boards(RRNStep(model), job.boards.train),
         optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=5e-4, weight_decay=1e-4),
@@ -274,7 +275,7 @@ def satnet(job: Job) -> Learner:
 
     The network that reads digits learns as fast as the layer: there is no time for the published 1e-5.
     """
-    boxes, generator = job.boards.boxes, job.generator
+    boxes = job.boards.boxes
     n = boxes.num_variables
     model = SATNet(
         n,
@@ -282,7 +283,7 @@ def satnet(job: Job) -> Learner:
         auxiliary=max(300 * n // 729, 20),
         digits=boxes.size,
         perception=perception(job),
-        generator=generator,
+        generator=job.generator,
     )
     recipe = Recipe(
         step=on_boards(SATNetStep(model), job.boards.train),
