@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch import nn
 from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
 from neuralilp.balancing import CoefficientOfVariation
 from neuralilp.baselines import RRN, CombOptNetStep, RRNStep, SATNet, SATNetStep, board_neighbours
-from neuralilp.distill import explain
+from neuralilp.distill import Distilled, explain
 from neuralilp.errors import InputError
 from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
@@ -101,6 +102,10 @@ def run(
         examples = boards.train
         return learner.model, learner.recipe.follow((examples.x, examples.solution), figures, job)
 
+    @functools.cache
+    def read(model: NeuralILP) -> Distilled:
+        return read_rules(model, boards.train.solution)
+
     config = {
         "task": TASK,
         "method": method,
@@ -115,18 +120,21 @@ def run(
         resume=resume,
         facts={"time_limit": time_limit, **boards.facts},
         learn=learnt,
-        test=lambda model: final_figures(model, boards),
-        save=lambda model, folder: save_model(model, folder, boards),
+        test=lambda model: final_figures(model, boards, read),
+        save=lambda model, folder: save_model(model, folder, read),
     )
 
 
-def final_figures(model: nn.Module, boards: Boards) -> dict[str, Any]:
+Read = Callable[[NeuralILP], Distilled]
+
+
+def final_figures(model: nn.Module, boards: Boards, read: Read) -> dict[str, Any]:
     """Entries of the record. A program is tested through its rules, if it has any, and on some boards as it is."""
     if isinstance(model, Predictor):
         judgement = judged(predicted(model), boards.test, boards.boxes)
         return {"test": judgement.figures, "statuses": judgement.statuses}
     assert isinstance(model, NeuralILP)
-    distilled = read_rules(model, boards.train.solution)
+    distilled = read(model)
     ruled = with_distilled(model, distilled)
     judgement = judged(
         lambda x: solved(ruled, x, TEST_SOLVE_SECONDS), boards.test, boards.boxes, budget=TEST_BUDGET, is_sample=False
@@ -145,10 +153,10 @@ def final_figures(model: nn.Module, boards: Boards) -> dict[str, Any]:
     }
 
 
-def save_model(model: nn.Module, folder: Path, boards: Boards) -> None:
+def save_model(model: nn.Module, folder: Path, read: Read) -> None:
     """The program that boards are solved with; beside it, where rules replace them, the learnt rows."""
     if isinstance(model, NeuralILP):
-        ruled = with_distilled(model, read_rules(model, boards.train.solution))
+        ruled = with_distilled(model, read(model))
         save(ruled, folder, overwrite=True)
         if ruled is not model:
             save(model, folder.with_name(RAW_MODEL), overwrite=True)
