@@ -58,7 +58,7 @@ def show_rules(out: Path, data: SudokuData, *, seed: int, say: Say) -> Shown:
     say(f"\nOther quizzes solved by these rules: {board_share(record)}.")
     distilled = read_rules(model, boards.train.solution)
     quizzes = data.split().test.quizzes[:SHOWN]
-    answers = solve_boards(with_distilled(model, distilled), quizzes, BOXES).boards
+    answers = solve_boards(with_distilled(model, distilled, boards), quizzes, BOXES).boards
     draw_answers(files["boards"], quizzes, answers, digits_of(boards.test.solution[:SHOWN], BOXES), BOXES)
     with torch.no_grad():
         rows = torch.cat([module().unit().a for module in model.constraints])

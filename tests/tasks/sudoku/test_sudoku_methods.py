@@ -87,7 +87,11 @@ def test_reading_alone_knows_the_givens_at_most(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("method", ["ilploss", "rrn", "satnet", "comboptnet"])
 @pytest.mark.parametrize("digits", [None, toy_digits()], ids=["symbolic", "visual"])
-def test_every_method_trains_and_is_recorded(tmp_path: Path, method: str, digits: Digits | None) -> None:
+def test_every_method_trains_and_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, digits: Digits | None
+) -> None:
+    for name in ("TEST_SOLVE_SECONDS", "TEST_BUDGET", "RAW_SECONDS", "RAW_BUDGET"):
+        monkeypatch.setattr(methods, name, 1.0)
     record = methods.run(small(100), digits, method, out=tmp_path, time_limit=3.0)
     assert record is not None
     assert record.get("digits") == (None if digits is None else "toy digits")

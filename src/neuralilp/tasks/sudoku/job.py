@@ -27,6 +27,8 @@ Input = Literal["symbolic", "visual"]
 VALIDATION_SOLVE_SECONDS, TEST_SOLVE_SECONDS = 1.0, 10.0
 """For one board: an answer that does not come is a wrong one."""
 
+MONITOR = "board_accuracy"
+
 AT_ONCE = 100
 """Boards whose images are held at once."""
 
@@ -56,6 +58,9 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def first(self, count: int) -> Examples:
+        return dataclasses.replace(self, x=self.x[:count], solution=self.solution[:count])
 
     def inputs(self, rows: slice = slice(None)) -> Tensor:
         """x as the model takes it: images are looked up."""
@@ -150,7 +155,7 @@ def judged(
     solution = examples.solution[: len(z)]
     is_right = (digits_of(z.float(), boxes) == digits_of(solution, boxes)).flatten(1).all(1)
     figures = {
-        "board_accuracy": is_right.double().mean().item(),
+        MONITOR: is_right.double().mean().item(),
         "vector_accuracy": vector_accuracy(z, solution),
         "variable_accuracy": variable_accuracy(z, solution),
     }

@@ -103,8 +103,9 @@ def run(
         return learner.model, learner.recipe.follow((examples.x, examples.solution), figures, job)
 
     @functools.cache
-    def read(model: NeuralILP) -> Distilled:
-        return read_rules(model, boards.train.solution)
+    def read(model: NeuralILP) -> tuple[Distilled, NeuralILP]:
+        distilled = read_rules(model, boards.train.solution)
+        return distilled, with_distilled(model, distilled, boards)
 
     config = {
         "task": TASK,
@@ -125,7 +126,8 @@ def run(
     )
 
 
-Read = Callable[[NeuralILP], Distilled]
+Read = Callable[[NeuralILP], tuple[Distilled, NeuralILP]]
+"""A model -> the rules that it has learnt, and the model to solve boards with."""
 
 
 def final_figures(model: nn.Module, boards: Boards, read: Read) -> dict[str, Any]:
@@ -134,8 +136,7 @@ def final_figures(model: nn.Module, boards: Boards, read: Read) -> dict[str, Any
         judgement = judged(predicted(model), boards.test, boards.boxes)
         return {"test": judgement.figures, "statuses": judgement.statuses}
     assert isinstance(model, NeuralILP)
-    distilled = read(model)
-    ruled = with_distilled(model, distilled)
+    distilled, ruled = read(model)
     judgement = judged(
         lambda x: solved(ruled, x, TEST_SOLVE_SECONDS), boards.test, boards.boxes, budget=TEST_BUDGET, is_sample=False
     )
@@ -156,7 +157,7 @@ def final_figures(model: nn.Module, boards: Boards, read: Read) -> dict[str, Any
 def save_model(model: nn.Module, folder: Path, read: Read) -> None:
     """The program that boards are solved with; beside it, where rules replace them, the learnt rows."""
     if isinstance(model, NeuralILP):
-        ruled = with_distilled(model, read(model))
+        _, ruled = read(model)
         save(ruled, folder, overwrite=True)
         if ruled is not model:
             save(model, folder.with_name(RAW_MODEL), overwrite=True)
@@ -186,7 +187,7 @@ def by_rules(model: NeuralILP, job: Job) -> Answer:
 
     def answer(x: torch.Tensor) -> Answers:
         rules = read_rules(model, job.boards.train.solution)
-        return solved(with_distilled(model, rules), x, VALIDATION_SOLVE_SECONDS)
+        return solved(with_distilled(model, rules, job.boards), x, VALIDATION_SOLVE_SECONDS)
 
     return answer
 

@@ -11,7 +11,7 @@ from neuralilp.distill import Axes, Distilled, distill, same_row_space, with_rul
 from neuralilp.model import NeuralILP
 from neuralilp.solving import solve
 from neuralilp.tasks.sudoku.boards import Boxes, rules
-from neuralilp.tasks.sudoku.job import Answers, Input
+from neuralilp.tasks.sudoku.job import MONITOR, VALIDATION_SOLVE_SECONDS, Answers, Boards, Input, judged
 from neuralilp.tasks.sudoku.networks import LeNet, VisualCost
 
 SLACK = 0.1
@@ -53,10 +53,24 @@ def has_true_rules(distilled: Distilled, boxes: Boxes) -> bool:
     return same_row_space(distilled.equalities.a, distilled.equalities.b, *rules(boxes))
 
 
-def with_distilled(model: NeuralILP, distilled: Distilled) -> NeuralILP:
-    """The model with the rules, where they say most of what was learnt; else as it is.
+FEW = 10
+"""Validation boards that decide between rules and rows."""
 
-    With fewer learnt rows than rules, as at 4x4, learnt rows are mixtures of which no rule can be read.
+
+def with_distilled(model: NeuralILP, distilled: Distilled, boards: Boards) -> NeuralILP:
+    """The model with the rules, where they solve as many of a few validation boards as the learnt rows; else as it is.
+
+    With fewer learnt rows than rules, as at 4x4, learnt rows are mixtures of which no rule can be read. With few
+    examples the other way about: rows that no rule explains are accidents of theirs.
     """
-    is_read = distilled.num_rules > 0 and 2 * distilled.num_unexplained <= distilled.rank
-    return with_rules(model, distilled, keep_unexplained=False) if is_read else model
+    if not distilled.num_rules:
+        return model
+    few = boards.validation.first(FEW)
+
+    def accuracy(program: NeuralILP) -> float:
+        return judged(lambda x: solved(program, x, VALIDATION_SOLVE_SECONDS), few, boards.boxes).figures[MONITOR]
+
+    ruled = with_rules(model, distilled, keep_unexplained=False)
+    by_rules = accuracy(ruled)
+    is_better = by_rules == 1 or (by_rules > 0 and by_rules >= accuracy(model))
+    return ruled if is_better else model

@@ -8,15 +8,14 @@ import time
 import torch
 
 from neuralilp.constraints import Box, LearnableConstraints
+from neuralilp.distill import with_rules
 from neuralilp.model import NeuralILP
 from neuralilp.tasks.rules import RuleStep, exactly_one
-from neuralilp.tasks.sudoku.job import VALIDATION_SOLVE_SECONDS, Boards, Job, judged
+from neuralilp.tasks.sudoku.job import MONITOR, VALIDATION_SOLVE_SECONDS, Boards, Job, judged
 from neuralilp.tasks.sudoku.models import new_cost, read_rules, solved, with_distilled
 from neuralilp.tasks.sudoku.reading import reading_recipe
 from neuralilp.training import Outcome
 from neuralilp.warmstart import affine_hull
-
-MONITOR = "board_accuracy"
 
 
 def learn_plus(job: Job) -> tuple[NeuralILP, Outcome]:
@@ -28,11 +27,10 @@ def learn_plus(job: Job) -> tuple[NeuralILP, Outcome]:
     n = boards.boxes.num_variables
     model = NeuralILP(new_cost(boards.boxes, boards.input, job.generator), [rows], Box(0.0, 1.0, n))
     rules = read_rules(model, boards.train.solution)
-    ruled = with_distilled(model, rules)
     seconds = time.perf_counter() - began
     if boards.input == "symbolic":
-        return model, validated(ruled, job, seconds)
-    step = RuleStep(model.cost, exactly_one(rules))
+        return model, validated(with_distilled(model, rules, boards), job, seconds)
+    ruled, step = with_rules(model, rules, keep_unexplained=False), RuleStep(model.cost, exactly_one(rules))
     recipe = reading_recipe(step, boards.train, monitor="likelihood")
     outcome = recipe.follow((boards.train.x, boards.train.solution), lambda: reading_figures(step, ruled, boards), job)
     return model, dataclasses.replace(
