@@ -20,7 +20,7 @@ from neuralilp.tasks.sudoku.data import SudokuData
 from neuralilp.tasks.sudoku.digits import Digits
 from neuralilp.tasks.sudoku.job import TEST_SOLVE_SECONDS, Boards
 from neuralilp.tasks.sudoku.methods import PLUS, RAW_MODEL, run
-from neuralilp.tasks.sudoku.models import read_rules, solved, with_distilled
+from neuralilp.tasks.sudoku.models import solved
 from neuralilp.tasks.sudoku.networks import LeNet, VisualCost
 from neuralilp.tasks.sudoku.pictures import draw_answers, draw_matrices
 from neuralilp.tasks.sudoku.solving import solve_boards
@@ -51,18 +51,17 @@ def show_rules(out: Path, data: SudokuData, *, seed: int, say: Say) -> Shown:
     files = {name: out / f"{name}.png" for name in ("boards", "matrices")}
     with tempfile.TemporaryDirectory() as place:
         record = finished(run(data, None, PLUS, out=Path(place, "run"), seed=seed))
-        model = learnt(Path(place, "run", RAW_MODEL))
+        model, ruled = (learnt(Path(place, "run", name)) for name in (RAW_MODEL, "model"))
     say(f"Learnt in {record['train_seconds']:.1f} s. Read from the learnt rows:\n")
     for rule in record["rules"]:
         say(f"  {rule}")
     say(f"\nOther quizzes solved by these rules: {board_share(record)}.")
-    distilled = read_rules(model, boards.train.solution)
     quizzes = data.split().test.quizzes[:SHOWN]
-    answers = solve_boards(with_distilled(model, distilled, boards), quizzes, BOXES).boards
+    answers = solve_boards(ruled, quizzes, BOXES).boards
     draw_answers(files["boards"], quizzes, answers, digits_of(boards.test.solution[:SHOWN], BOXES), BOXES)
     with torch.no_grad():
-        rows = torch.cat([module().unit().a for module in model.constraints])
-    read, true = (a.unique(dim=0).flip(0) for a in (distilled.equalities.a, rules(BOXES)[0]))  # in one order
+        rows, found = (torch.cat([module().a for module in each.constraints]) for each in (model, ruled))
+    read, true = (a.unique(dim=0).flip(0) for a in (found, rules(BOXES)[0]))  # in one order
     draw_matrices(files["matrices"], {"learnt": rows, "read from them": read, "true": true})
     return Shown(record, files)
 
