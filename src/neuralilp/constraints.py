@@ -114,8 +114,7 @@ class LearnableConstraints(nn.Module):
         cls, a: Float[Tensor, "constr var"], b: Float[Tensor, " constr"], *, slack: float | None = None
     ) -> LearnableConstraints:
         """Rows that start as a·z + b, scaled to unit norm, with the radius as their offset; ``slack`` is a distance."""
-        if a.ndim != 2 or b.shape != a.shape[:1]:
-            raise ShapeError(f"a must be `constr var` and b `constr`, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
+        check_rows(a, b)
         norm = row_norm(a)
         rows = cls(*a.shape, slack=slack, slack_is_distance=True, generator=torch.Generator())
         with torch.no_grad():
@@ -161,6 +160,18 @@ class LearnableConstraints(nn.Module):
         }
 
 
+def check_rows(a: Tensor, b: Tensor) -> None:
+    """Rows to start from, or to keep to: a·z + b with finite numbers and a direction each."""
+    if a.ndim != 2 or b.shape != a.shape[:1]:
+        raise ShapeError(f"a must be `constr var` and b `constr`, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
+    for name, value in (("a", a), ("b", b)):
+        if not bool(value.isfinite().all()):
+            raise InputError(f"{name} must be finite: row {int((~value.isfinite()).nonzero()[0, 0])} is not")
+    zero = (a == 0).all(-1)
+    if bool(zero.any()):
+        raise InputError(f"every row of a must have a nonzero entry: row {int(zero.nonzero()[0, 0])} has none")
+
+
 class KnownConstraints(nn.Module):
     """Known linear rows ``a·z + b >= 0``, or ``|a·z + b| <= slack`` where a slack (0 for exact) is given."""
 
@@ -173,14 +184,7 @@ class KnownConstraints(nn.Module):
         super().__init__()
         dtype = torch.get_default_dtype()
         a, b = torch.as_tensor(a, dtype=dtype), torch.as_tensor(b, dtype=dtype)
-        if a.ndim != 2 or b.shape != a.shape[:1]:
-            raise ShapeError(f"a must be `constr var` and b `constr`, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
-        for name, value in (("a", a), ("b", b)):
-            if not bool(value.isfinite().all()):
-                raise InputError(f"{name} must be finite: row {int((~value.isfinite()).nonzero()[0, 0])} is not")
-        zero = (a == 0).all(-1)
-        if bool(zero.any()):
-            raise InputError(f"every row of a must have a nonzero entry: row {int(zero.nonzero()[0, 0])} has none")
+        check_rows(a, b)
         if slack is not None and not slack >= 0:
             raise InputError(f"slack must be None or at least 0, got {slack}")
         self.slack = slack

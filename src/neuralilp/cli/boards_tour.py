@@ -51,7 +51,9 @@ def show_rules(out: Path, data: SudokuData, *, seed: int, say: Say) -> Shown:
     files = {name: out / f"{name}.png" for name in ("boards", "matrices")}
     with tempfile.TemporaryDirectory() as place:
         record = finished(run(data, None, PLUS, out=Path(place, "run"), seed=seed))
-        model, ruled = (learnt(Path(place, "run", name)) for name in (RAW_MODEL, "model"))
+        ruled = learnt(Path(place, "run", "model"))
+        raw = Path(place, "run", RAW_MODEL)
+        model = learnt(raw) if raw.exists() else ruled  # no rules could be read: the rows solve boards
     say(f"Learnt in {record['train_seconds']:.1f} s. Read from the learnt rows:\n")
     for rule in record["rules"]:
         say(f"  {rule}")

