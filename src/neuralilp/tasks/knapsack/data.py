@@ -17,7 +17,7 @@ from torch import Tensor
 
 from neuralilp.errors import FileFormatError, InputError, ShapeError
 from neuralilp.files import check_new, write_whole, written_whole
-from neuralilp.tasks.knapsack.encoder import encoded, encoder_name, read_vectors
+from neuralilp.tasks.knapsack.encoder import encoder_name, read_vectors, sentence_vectors
 from neuralilp.tasks.knapsack.exact import solve_knapsacks
 from neuralilp.tasks.knapsack.sentences import Item, write_items
 from neuralilp.training.record import fingerprint
@@ -164,7 +164,8 @@ def make(
         path.parent.mkdir(parents=True, exist_ok=True)
         text = {"seed": corpus.seed, "splits": corpus.splits, "items": corpus.items}
         write_whole(corpus_path(folder), json.dumps(text, ensure_ascii=False, indent=0).encode())
-    encoded([item.sentence for item in corpus.items], path.parent, workers=workers, progress=progress)
+    sentences = [item.sentence for item in corpus.items]
+    sentence_vectors(sentences, path.parent, workers=workers, progress=progress)
     parts = draw_instances(corpus, num_items, counts, seed)
     names = ("train", "validation", "test")
     arrays = {
@@ -217,13 +218,20 @@ def load(folder: Path, num_items: int) -> KnapsackData:
         torch.tensor([float(item.weight) for item in corpus.items]),
         float(POUNDS_PER_ITEM * num_items),
     )
-    table = encoded(sentences, path.parent)
+    table = standardised(sentence_vectors(sentences, path.parent), corpus.splits[0])
     try:
         return KnapsackData(
             table, **parts, source=f"generated, seed {corpus.seed}", encoder=encoder_name(), truth=truth
         )
     except InputError as error:
         raise FileFormatError(f"{path}: {error}") from None
+
+
+def standardised(table: Float[Tensor, "sentence width"], train: int) -> Float[Tensor, "sentence width"]:
+    """Each entry with mean 0 and standard deviation 1 over the first ``train`` sentences; entries that are the same in
+    all of them become 0."""
+    mean, scale = table[:train].mean(0), table[:train].std(0, correction=0)
+    return torch.where(scale > 0, (table - mean) / scale.clamp(min=torch.finfo(table.dtype).tiny), 0.0)
 
 
 def load_published(folder: Path, validation: int = 100) -> KnapsackData:

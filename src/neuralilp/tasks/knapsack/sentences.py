@@ -1,7 +1,7 @@
 """Sentences that tell the price and the weight of an item, after ``The Clouded Flail of Hannibal (29 pounds, $299)``.
 
 Reading them must not be a matter of one position: names have one to four words, weight or price comes first, and
-numbers are digits or words, with the unit before or behind.
+numbers are digits, with decimals or without and the unit before or behind, or, of weights, words.
 """
 
 from __future__ import annotations
@@ -82,17 +82,13 @@ class Item(NamedTuple):
 
 
 def in_words(number: int) -> str:
-    """``299`` is "two hundred ninety-nine"; up to 999."""
-    if not 0 <= number <= 999:
-        raise InputError(f"number must be from 0 to 999, got {number}")
-    hundreds, rest = divmod(number, 100)
-    tens, ones = divmod(rest, 10)
-    parts = [f"{SMALL[hundreds]} hundred"] if hundreds else []
-    if rest >= 20:
-        parts.append(TENS[tens] + (f"-{SMALL[ones]}" if ones else ""))
-    elif rest or not parts:
-        parts.append(SMALL[rest])
-    return " ".join(parts)
+    """``29`` is "twenty-nine"; up to 99."""
+    if not 0 <= number <= 99:
+        raise InputError(f"number must be from 0 to 99, got {number}")
+    tens, ones = divmod(number, 10)
+    if number < 20:
+        return SMALL[number]
+    return TENS[tens] + (f"-{SMALL[ones]}" if ones else "")
 
 
 WEIGHT_FORMS: Sequence[Callable[[int], str]] = (
@@ -101,7 +97,6 @@ WEIGHT_FORMS: Sequence[Callable[[int], str]] = (
     lambda w: f"{w}lbs",
     lambda w: f"{w}.0 pounds",
     lambda w: f"{in_words(w)} pounds",
-    lambda w: f"lb {w}",
 )
 PRICE_FORMS: Sequence[Callable[[int], str]] = (
     lambda p: f"${p}",
@@ -109,7 +104,6 @@ PRICE_FORMS: Sequence[Callable[[int], str]] = (
     lambda p: f"${p}.00",
     lambda p: f"USD {p}",
     lambda p: f"{p} USD",
-    lambda p: f"{in_words(p)} dollars",
 )
 
 

@@ -271,7 +271,7 @@ def rrn(job: Job) -> Learner:
     model = RRN(graph, boxes.size, perception=perception(job), generator=job.generator)
     recipe = Recipe(
         step=on_boards(RRNStep(model), job.boards.train),
-        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=2e-3, weight_decay=1e-4),
+        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=1e-3, weight_decay=1e-4),
         temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
         schedule=Schedule(epochs=1000, batch_size=8, goal=1.0),
         monitor="board_accuracy",
