@@ -83,7 +83,7 @@ def test_ranges_hold() -> None:
 
 def test_rows_are_one_for_each_output() -> None:
     x = torch.randn(2, 6, 3)
-    program = new_model(3, 6, torch.Generator().manual_seed(0), num_constraints=2)(x)
+    program = new_model(ItemNetwork(3, 3), 6)(x)
     block = program.learned[0]
     assert block.a.shape == (2, 2, 6)
     assert bool((block.b == 1).all())
@@ -92,7 +92,7 @@ def test_rows_are_one_for_each_output() -> None:
 
 @pytest.mark.wrong_types
 def test_vectors_that_do_not_fit() -> None:
-    model = new_model(3, 4, torch.Generator())
+    model = new_model(ItemNetwork(3, 2), 4)
     with pytest.raises(
         ShapeError, match=r"x must be `\*batch item 3`, vectors as wide as those of training, got \(2, 4, 5\)"
     ):

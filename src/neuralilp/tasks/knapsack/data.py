@@ -218,7 +218,7 @@ def load(folder: Path, num_items: int) -> KnapsackData:
         torch.tensor([float(item.weight) for item in corpus.items]),
         float(POUNDS_PER_ITEM * num_items),
     )
-    table = standardised(sentence_vectors(sentences, path.parent), corpus.splits[0])
+    table = in_principal_axes(sentence_vectors(sentences, path.parent), corpus.splits[0])
     try:
         return KnapsackData(
             table, **parts, source=f"generated, seed {corpus.seed}", encoder=encoder_name(), truth=truth
@@ -227,11 +227,22 @@ def load(folder: Path, num_items: int) -> KnapsackData:
         raise FileFormatError(f"{path}: {error}") from None
 
 
-def standardised(table: Float[Tensor, "sentence width"], train: int) -> Float[Tensor, "sentence width"]:
-    """Each entry with mean 0 and standard deviation 1 over the first ``train`` sentences; entries that are the same in
-    all of them become 0."""
+LEAST_VARIANCE = 1e-7
+"""Of an axis that is kept, relative to that of the first."""
+
+
+def in_principal_axes(table: Float[Tensor, "sentence width"], train: int) -> Float[Tensor, "sentence axis"]:
+    """Entries with mean 0 and standard deviation 1 over the first ``train`` sentences, turned to their principal axes.
+
+    The numbers that a sentence holds are spread over many small components. In the axes of the latter, steps that are
+    as large in each direction, as Adam's are, reach them sooner.
+    """
     mean, scale = table[:train].mean(0), table[:train].std(0, correction=0)
-    return torch.where(scale > 0, (table - mean) / scale.clamp(min=torch.finfo(table.dtype).tiny), 0.0)
+    table = torch.where(scale > 0, (table - mean) / scale.clamp(min=torch.finfo(table.dtype).tiny), 0.0)
+    known = table[:train].double()
+    variance, axes = torch.linalg.eigh(known.mT @ known / train)
+    is_kept = (variance > LEAST_VARIANCE * variance.amax()).flip(0)
+    return table @ axes.flip(1)[:, is_kept].to(table.dtype)
 
 
 def load_published(folder: Path, validation: int = 100) -> KnapsackData:

@@ -15,6 +15,7 @@ from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
 from neuralilp.balancing import CoefficientOfVariation
 from neuralilp.baselines import CombOptNetStep
 from neuralilp.errors import InputError
+from neuralilp.likelihood import LikelihoodStep
 from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
 from neuralilp.negatives import BatchNegatives, KHop, OneHop, ProjectAndSample, SolverNegatives, Union
@@ -31,12 +32,11 @@ from neuralilp.tasks.knapsack.job import (
     judged,
     solved,
 )
-from neuralilp.tasks.knapsack.networks import ItemNetwork, SubsetNetwork, new_model
+from neuralilp.tasks.knapsack.networks import NUM_CONSTRAINTS, ItemNetwork, LinearReader, SubsetNetwork, new_model
 from neuralilp.tasks.knapsack.sentences import PRICES, WEIGHTS
 from neuralilp.tasks.knapsack.table import TASK
 from neuralilp.tasks.runs import Recipe, TargetStep, run_recorded
 from neuralilp.training import Outcome, Report, RunFolder, Schedule, triangular
-from neuralilp.warmstart.relaxed import RelaxedStep
 
 METHODS = ("ilploss", "ilploss-plus", "comboptnet", "solver-negatives", "mlp", "two-stage")
 
@@ -117,7 +117,8 @@ PEAK, HALF_CYCLE = 5e-4, 440
 
 def ilploss(job: Job, *more: Any) -> Learner:
     data = job.data
-    model = new_model(data.table.shape[1], data.num_items, job.generator)
+    network = ItemNetwork(data.table.shape[1], 1 + NUM_CONSTRAINTS, generator=job.generator)
+    model = new_model(network, data.num_items)
     hops = [KHop((k,), count=data.num_items) for k in (2, 3, 4) if k <= data.num_items]
     sampler = Union(OneHop(), *hops, ProjectAndSample(), BatchNegatives(), *more)
     recipe = Recipe(
@@ -145,12 +146,9 @@ def comboptnet(job: Job) -> Learner:
     capacity = data.truth.capacity if data.truth is not None else 10.0 * data.num_items
     price, weight = PRICES[0] / 10, WEIGHTS[0] / capacity
     most_price, most_weight = PRICES[1] / 10, WEIGHTS[1] / capacity
-    model = new_model(
-        data.table.shape[1],
-        data.num_items,
-        job.generator,
-        ranges=((-price, -most_price), (-weight, -most_weight)),
-    )
+    ranges = [(-price, -most_price), *[(-weight, -most_weight)] * NUM_CONSTRAINTS]
+    network = ItemNetwork(data.table.shape[1], len(ranges), ranges=ranges, generator=job.generator)
+    model = new_model(network, data.num_items)
     recipe = Recipe(
         step=job.on_sentences(CombOptNetStep(model, time_limit=VALIDATION_SOLVE_SECONDS)),
         optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=5e-5),
@@ -163,34 +161,34 @@ def comboptnet(job: Job) -> Learner:
 
 # -- ours --------------------------------------------------------------------------------------------------------------
 
-PLUS_EPOCHS, PLUS_PEAK, PLUS_BATCH = 80, 2e-3, 40
+PLUS_EPOCHS, PLUS_PEAK, PLUS_BATCH = 60, 1e-2, 40
+HOTTEST, COLDEST, HOPS = 0.2, 0.005, 3
 
 
 def ilploss_plus(job: Job) -> Learner:
-    """One row, learnt through the smooth relaxation of the program: see :mod:`neuralilp.warmstart.relaxed`."""
+    """One row and the cost, linear in the vectors, by the likelihood of the solutions among all their neighbours.
+
+    One cycle of the learning rate, while the temperature falls from ``HOTTEST`` to ``COLDEST``.
+    """
     data = job.data
-    model = new_model(data.table.shape[1], data.num_items, job.generator, num_constraints=1)
-    bind(model, data)
+    network = LinearReader(data.table.shape[1], data.train.solution.sum(-1).mean().item())
+    model = new_model(network, data.num_items)
     steps = PLUS_EPOCHS * -(-len(data.train.item) // PLUS_BATCH)
+    fall = (COLDEST / HOTTEST) ** (1 / (PLUS_EPOCHS - 1))
     recipe = Recipe(
-        step=job.on_sentences(RelaxedStep(model)),
-        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PLUS_PEAK, weight_decay=0.01, fused=True),
-        scheduler=lambda optimiser: torch.optim.lr_scheduler.OneCycleLR(optimiser, PLUS_PEAK, total_steps=steps + 1),
-        temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
-        schedule=Schedule(epochs=PLUS_EPOCHS, batch_size=PLUS_BATCH, validate_every=8, goal=1.0),
+        step=job.on_sentences(LikelihoodStep(model, hops=min(HOPS, data.num_items))),
+        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=PLUS_PEAK, fused=True),
+        scheduler=lambda optimiser: torch.optim.lr_scheduler.OneCycleLR(
+            optimiser, PLUS_PEAK, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False
+        ),
+        temperature=MilestoneTemperature(HOTTEST, factor=fall, epochs=range(1, PLUS_EPOCHS)),
+        schedule=Schedule(
+            epochs=PLUS_EPOCHS, batch_size=PLUS_BATCH, validate_every=PLUS_EPOCHS // 10, keep_later=True
+        ),
         monitor="vector_accuracy",
+        facts={"peak": PLUS_PEAK, "hottest": HOTTEST, "coldest": COLDEST, "hops": HOPS},
     )
     return Learner(model, recipe, by_solving(model))
-
-
-@torch.no_grad()
-def bind(model: NeuralILP, data: KnapsackData) -> None:
-    """Begin where the row is tight at the solutions, all items having one weight."""
-    network = model.encoder
-    assert isinstance(network, ItemNetwork)
-    last = network.layers[-1]
-    assert isinstance(last, torch.nn.Linear)
-    last.bias[1:] = -1 / data.train.solution.sum(-1).mean().clamp(min=1)
 
 
 # -- without a learnt program ------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -58,6 +60,30 @@ class ItemNetwork(nn.Module):
         return self.low + (self.high - self.low) * out.sigmoid() if self.is_bounded else out
 
 
+class LinearReader(nn.Module):
+    """Vectors of items -> an entry of c and one of A for each of them, linear.
+
+    At the start all items have one price and one weight: a choice of ``chosen`` of them fills the knapsack. Both are
+    learnt as parts of that, so that neither is slower than the other.
+    """
+
+    unit: Tensor
+
+    def __init__(self, width: int, chosen: float) -> None:
+        super().__init__()
+        if width < 1 or not chosen > 0:
+            raise InputError(f"width and chosen must be positive, got {width} and {chosen}")
+        self.width = width
+        self.linear = nn.Linear(width, 2)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+        self.register_buffer("unit", torch.tensor([-1.0, -1.0 / chosen]))
+
+    def forward(self, x: Float[Tensor, "*batch item width"]) -> Float[Tensor, "*batch item output"]:
+        check_vectors(x, self.width)
+        return self.unit * (1 + self.linear(x / math.sqrt(self.width)))
+
+
 def check_vectors(x: Tensor, width: int) -> None:
     if x.ndim < 2 or x.shape[-1] != width:
         raise ShapeError(f"x must be `*batch item {width}`, vectors as wide as those of training, got {tuple(x.shape)}")
@@ -79,17 +105,8 @@ class WeightHead(nn.Module):
         return out[..., 1:].transpose(-1, -2)
 
 
-def new_model(
-    width: int,
-    num_items: int,
-    generator: torch.Generator,
-    *,
-    num_constraints: int = NUM_CONSTRAINTS,
-    ranges: tuple[Range, Range] | None = None,
-) -> NeuralILP:
-    """c and A from the items' vectors, b = 1: A z + 1 >= 0. ``ranges`` are those of an entry of c and of one of A."""
-    limits = None if ranges is None else [ranges[0], *[ranges[1]] * num_constraints]
-    network = ItemNetwork(width, 1 + num_constraints, ranges=limits, generator=generator)
+def new_model(network: nn.Module, num_items: int) -> NeuralILP:
+    """c and A from the items' vectors, b = 1: A z + 1 >= 0. The network's first output is c, the others are A."""
     return NeuralILP(
         NetworkCost(PriceHead()),
         [NetworkConstraints(WeightHead(), offset=1.0)],
