@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from neuralilp import __version__
-from neuralilp.cli import bench, data, demo, explain, table, train
+from neuralilp.cli import bench, data, demo, explain, keypoints, table, train
 from neuralilp.errors import NeuralILPError
 
 
@@ -51,6 +51,8 @@ def main(
 # A command is registered as a function, a group of commands with app.add_typer(group.app, name="group").
 app.command("demo")(demo.run)
 app.command("explain")(explain.explain)
+data.app.command("keypoints")(keypoints.data)
+train.app.command("keypoints")(keypoints.train)
 app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")
 app.add_typer(table.app, name="table")

@@ -62,6 +62,14 @@ def knapsack(runs: Runs = None, markdown: AsMarkdown = False, as_json: AsJson = 
     show(task, runs, "seeds", markdown, as_json)
 
 
+@app.command("keypoints")
+def keypoints(runs: Runs = None, markdown: AsMarkdown = False, as_json: AsJson = False) -> None:
+    """Table 4: pointwise accuracy and training time for 4 to 7 points; how many answers are permutations."""
+    from neuralilp.tasks.keypoints import table as task
+
+    show(task, runs, "seeds", markdown, as_json)
+
+
 def show(task: Any, runs: list[Path] | None, over: str, markdown: bool, as_json: bool) -> None:
     """Print the table of a task, whose module has ``TASK``, ``is_wanted``, ``result_table`` and ``as_json``."""
     from rich.console import Console

@@ -90,7 +90,7 @@ def random_constraints(
     from neuralilp.training import progress
 
     torch.set_num_threads(threads)
-    folder = out or _folder(TASK, method.value, domain, constraints, dataset, seed=seed)
+    folder = out or run_folder(TASK, method.value, domain, constraints, dataset, seed=seed)
     loaded = load(data_folder(data), domain, constraints, dataset)
     with disk_errors_told(folder):
         record = run(
@@ -169,7 +169,7 @@ def sudoku(
         raise typer.BadParameter(f"images show digits up to 9, and a board has {boxes.size}", param_hint="--input")
     name = board_name(boxes) if boards is None else boards.stem
     count = () if grids is None else (f"{grids}-grids",)
-    folder = out or _folder(TASK, method.value, name, input.value, *count, seed=seed)
+    folder = out or run_folder(TASK, method.value, name, input.value, *count, seed=seed)
     place = data_folder(data, create=True)
     loaded = load(place, boxes, boards)
     digits = load_digits(place) if input is SudokuInput.VISUAL else None
@@ -233,7 +233,7 @@ def knapsack(
     chosen = seeds_of(seeds)
     loaded = load_published(encodings) if encodings is not None else load(data_folder(data), items)
     for seed in chosen:
-        folder = _folder(TASK, method.value, loaded.num_items, seed=seed)
+        folder = run_folder(TASK, method.value, loaded.num_items, seed=seed)
         if out is not None:
             folder = out if len(chosen) == 1 else out / f"seed-{seed}"
         with disk_errors_told(folder):
@@ -287,6 +287,6 @@ def finish(record: dict[str, Any] | None, folder: Path, as_json: bool) -> None:
         typer.echo(json.dumps(record))
 
 
-def _folder(task: str, *parts: object, seed: int) -> Path:
+def run_folder(task: str, *parts: object, seed: int) -> Path:
     path = Path("runs", task, *(str(part) for part in parts))
     return path if seed == 0 else path.with_name(f"{path.name}-seed{seed}")

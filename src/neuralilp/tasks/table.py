@@ -61,6 +61,8 @@ class ResultTable:
     groups: dict[str, list[str]]
     """The columns of each group, by the group's title."""
     rows: list[Row]
+    note: str = ""
+    """What to know about the figures, for the caption."""
 
     @property
     def counts(self) -> set[int | None]:
@@ -74,11 +76,12 @@ class ResultTable:
         return [figures[c].text(with_count=with_count) if c in figures else "–" for c in self.groups[group]]
 
     def caption(self, over: str) -> str:
-        """What the figures are means over; ``over`` is a plural noun."""
-        if len(self.counts) > 1:
-            return f"Mean ± standard error over {over}; how many {over} in brackets."
+        """What the figures are means over, and the note; ``over`` is a plural noun."""
         count = next(iter(self.counts), None)
-        return "" if count is None else f"Ours: mean ± standard error over {over}, {count} a cell."
+        means = "" if count is None else f"Ours: mean ± standard error over {over}, {count} a cell."
+        if len(self.counts) > 1:
+            means = f"Mean ± standard error over {over}; how many {over} in brackets."
+        return " ".join(filter(None, (means, self.note)))
 
 
 def find_records(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import importlib.util
 from pathlib import Path
 
@@ -104,17 +106,29 @@ def test_the_cache(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     found = cached_features(images, tmp_path / "cache", weights=path)
     assert [len(each) for each in found] == [8, 8, 8]
 
-    def refuse(*_: object) -> None:
-        raise AssertionError("computed again")
+    done: list[int] = []
 
-    monkeypatch.setattr(features, "features_at", refuse)
+    def count(network: VGG16, image: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(len(point))
+        return features_at(network, image, point)
+
+    monkeypatch.setattr(features, "features_at", count)
     again = cached_features(images, tmp_path / "cache", weights=path)
     assert all(torch.equal(one, two) for one, two in zip(found, again, strict=True))
-    with pytest.raises(AssertionError, match="computed again"):
-        cached_features(images[:2], tmp_path / "cache", weights=path)
-    (file,) = (tmp_path / "cache").iterdir()
-    file.write_bytes(b"nothing")
-    with pytest.raises(FileFormatError, match="cannot be read as features, remove it"):
+    assert not done
+    moved = [dataclasses.replace(image, point=image.point + 1) for image in images]
+    with pytest.raises(KeyboardInterrupt):
+        cached_features(moved, tmp_path / "cache", weights=path)
+    files = list((tmp_path / "cache").glob("*/*.safetensors"))
+    assert len(files) == 3 + 2
+    done[:] = [0]
+    assert len(cached_features(moved, tmp_path / "cache", weights=path)) == 3
+    assert done == [0, 8]  # the one that was left
+    for file in files:
+        file.write_bytes(b"nothing")
+    with pytest.raises(FileFormatError, match=r"\.safetensors cannot be read as features, remove it"):
         cached_features(images, tmp_path / "cache", weights=path)
     with pytest.raises(InputError, match="images must not be empty"):
         cached_features([], tmp_path / "cache", weights=path)
@@ -127,3 +141,11 @@ def test_pretrained_weights_know_what_is_alike(tmp_path: Path) -> None:
     found = cached_features(images, tmp_path / "cache")
     hits = [(found[0] @ other.mT).argmax(1) == torch.arange(8) for other in found[1:]]
     assert torch.stack(hits).float().mean() > 0.3
+
+
+def test_fine_tuning_is_possible(network: VGG16) -> None:
+    """A gradient comes through to the first layer of a network that is to be trained."""
+    trained = copy.deepcopy(network).requires_grad_(True)
+    image = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(1))
+    features_at(trained, image, torch.tensor([[10.0, 20.0], [7.0, 6.0]]))[:, 0].sum().backward()
+    assert trained.convolutions[0].weight.grad.abs().sum() > 0

@@ -47,8 +47,10 @@ def test_the_synthetic_set(spair: Path) -> None:
     pixels = read_image(image.path)
     assert pixels.shape == (3, SIDE, SIDE)
     assert 0 <= pixels.min() < pixels.max() <= 1
+    assert collection.source == "spair, large"
     with pytest.raises(InputError, match="exists already"):
         write_synthetic(spair)
+    assert list(spair.parent.iterdir()) == [spair]  # nothing unfinished beside it
 
 
 def test_a_keypoint_looks_alike_in_all_images(spair: Path) -> None:
@@ -94,10 +96,14 @@ def test_points_that_are_not_on_both(spair: Path) -> None:
     pairs = [pair for pair in collection.train if bare in pair]
     matches = sample_matches(collection.images, pairs, 7, 20, torch.Generator().manual_seed(0))
     assert bool((matches.target.sum(2) == 1).all())
-    with pytest.raises(InputError, match="k must be at most 7, the points that two images share at most, got 8"):
+    with pytest.raises(InputError, match=r"k must be at most 7, .*trn_000\.jpg.* no others share more, got 8"):
         sample_matches(collection.images, pairs, 8, 1, torch.Generator())
-    with pytest.raises(InputError, match="k must be at least 2 and count positive, got 1 and 3"):
+    with pytest.raises(InputError, match="k must be at least 2 and pairs not be empty, got 1 and 10 pairs"):
         sample_matches(collection.images, pairs, 1, 3, torch.Generator())
+    with pytest.raises(InputError, match="k must be at least 2 and pairs not be empty, got 4 and 0 pairs"):
+        sample_matches(collection.images, [], 4, 3, torch.Generator())
+    with pytest.raises(InputError, match="count must be positive, got 0"):
+        sample_matches(collection.images, pairs, 4, 0, torch.Generator())
 
 
 def edit(path: Path, **changed: object) -> None:
@@ -128,6 +134,9 @@ def test_spair_files_that_do_not_fit(spair: Path) -> None:
     image.write_bytes(b"no picture")
     with pytest.raises(FileFormatError, match=r"trn_000\.jpg cannot be read as an image"):
         load_spair(spair)
+    image.write_bytes(picture[:600])
+    with pytest.raises(FileFormatError, match=r"trn_000\.jpg cannot be read as an image"):
+        read_image(load_spair(spair).images[0].path)
     image.write_bytes(picture)
     (spair / "Layout" / "large" / "val.txt").unlink()
     with pytest.raises(FileFormatError, match=r"val\.txt cannot be read"):

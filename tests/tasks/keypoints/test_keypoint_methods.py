@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import functools
+import copy
+import dataclasses
+import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from neuralilp.distill import same_row_space
-from neuralilp.errors import InputError, ShapeError
-from neuralilp.tasks.keypoints import methods
+from neuralilp.errors import FileFormatError, InputError, ShapeError
+from neuralilp.tasks.keypoints import learners, methods
 from neuralilp.tasks.keypoints.images import AnnotatedImage, Collection
 from neuralilp.tasks.keypoints.job import (
     KeypointData,
@@ -22,6 +26,8 @@ from neuralilp.tasks.keypoints.job import (
     prepared,
 )
 from neuralilp.tasks.keypoints.networks import MatchingCost
+from neuralilp.training import Standing
+from neuralilp.training.progress import Silence
 
 BIJECTION = {
     "for every left keypoint, exactly one right keypoint (3 rows)",
@@ -29,28 +35,30 @@ BIJECTION = {
 }
 
 
-@functools.cache
-def toy() -> KeypointData:
-    """Points on no picture, whose features are their own with some noise; pairs of twelve images."""
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> KeypointData:
+    """Points on grey pictures, whose features are their own with some noise; pairs of twelve images."""
+    folder = tmp_path_factory.mktemp("toy")
     generator = torch.Generator().manual_seed(0)
     own = torch.randn(6, 12, generator=generator)
     images, features = [], []
     for i in range(12):
         point = 50 * torch.rand(6, 2, generator=generator)
-        images.append(AnnotatedImage(Path(f"{i}.png"), "toy", torch.arange(6), point))
+        images.append(AnnotatedImage(folder / f"{i}.png", "toy", torch.arange(6), point))
+        Image.new("RGB", (50, 50), (128, 128, 128)).save(images[-1].path)
         features.append(own + 0.3 * torch.randn(own.shape, generator=generator))
     pairs = [[(i, j) for i in part for j in part if i < j] for part in (range(5), range(5, 8), range(8, 12))]
     return prepared(Collection(images, *pairs, source="toy, seed 0"), features, 3, (120, 20, 30))
 
 
-def finished(method: str, out: Path, **options: Any) -> dict[str, Any]:
-    record = methods.run(toy(), method, out=out, **{"time_limit": 2.0, **options})
+def finished(data: KeypointData, method: str, out: Path, **options: Any) -> dict[str, Any]:
+    record = methods.run(data, method, out=out, **{"time_limit": 1.0, **options})
     assert record is not None
     return record
 
 
-def test_samples_hold_together() -> None:
-    data = toy()
+def test_samples_hold_together(toy: KeypointData) -> None:
+    data = toy
     for part in (data.train, data.validation, data.test):
         pair = look_up(data.table, part.x)
         assert pair.left.feature.shape == (len(part), 3, 12)
@@ -60,39 +68,103 @@ def test_samples_hold_together() -> None:
         assert (alike == target.argmax(-1)).float().mean() > 0.9
     with pytest.raises(ShapeError, match="features must be one tensor for each of 12 images, got 1"):
         prepared(data.collection, [data.table], 3)
-    with pytest.raises(ShapeError, match=r"features of 0\.png must be one for each of 6 points"):
+    with pytest.raises(ShapeError, match=r"0\.png must be one for each of 6 points"):
         prepared(data.collection, [data.table[:2]] * 12, 3)
 
 
 @pytest.mark.parametrize("method", methods.METHODS)
-def test_the_record(method: str, tmp_path: Path) -> None:
-    record = finished(method, tmp_path / "run")
+def test_the_record(toy: KeypointData, method: str, tmp_path: Path) -> None:
+    record = finished(toy, method, tmp_path / "run")
     assert (record["task"], record["method"]) == ("keypoints", method)
-    assert record["setting"] == {"points": 3, "start": "scratch"}
+    assert record["setting"] == {"points": 3}
+    assert (record["start"], list(record["starts"]), record["also_from"]) == ("scratch", ["scratch"], None)
+    assert record["starts"]["scratch"]["pointwise_accuracy"] == record["validation"]["pointwise_accuracy"]
     assert set(record["test"]) == {"pointwise_accuracy", "permutation_rate", "vector_accuracy", "variable_accuracy"}
     assert sum(record["statuses"].values()) == 30
     assert ("rules" in record) == (not method.startswith("neural"))
-    assert methods.run(toy(), method, out=tmp_path / "run", resume=True) == record
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"config.yaml", "record.json", "curves.csv", "matches.png", "cost.safetensors", "checkpoints"} <= names
+    assert ("model" in names) == (not method.startswith("neural"))
+    assert methods.run(toy, method, out=tmp_path / "run", resume=True) == record
     if method in ("neural-ci", "ilploss-plus"):
         assert record["test"]["permutation_rate"] == 1.0
 
 
-def test_plus_reads_the_bijection_and_matches(tmp_path: Path) -> None:
-    record = finished("ilploss-plus", tmp_path / "run", time_limit=15.0)
+def test_plus_reads_the_bijection_and_matches(toy: KeypointData, tmp_path: Path) -> None:
+    record = finished(toy, "ilploss-plus", tmp_path / "run", time_limit=15.0)
     assert set(record["rules"][:2]) == BIJECTION
     assert record["has_true_rules"]
     assert record["test"]["pointwise_accuracy"] > 0.85
 
 
-def test_a_start_from_another_run(tmp_path: Path) -> None:
+# -- two starts --------------------------------------------------------------------------------------------------------
+
+
+def accuracy(network: MatchingCost, data: KeypointData) -> float:
+    """Of each left point with the right one of the least cost, as the method neural answers."""
+    with torch.no_grad():
+        cost = network(look_up(data.table, data.test.x)).unflatten(-1, (3, 3))
+    return (cost.argmin(-1) == data.test.solution.view(-1, 3, 3).argmax(-1)).double().mean().item()
+
+
+def test_the_better_start_is_kept(toy: KeypointData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With steps that are as good as none, a trained network is better than a new one, and its opposite is worse."""
+    finished(toy, "neural", tmp_path / "first", time_limit=None)
+    good = methods.cost_of_run(tmp_path / "first", toy)
+    bad = copy.deepcopy(good)
+    bad.scale.data.neg_()
+    monkeypatch.setattr(learners, "EPOCHS", 1)
+    monkeypatch.setattr(learners, "PEAK", 1e-7)
+    for start, picked in ((good, "other-run"), (bad, "scratch")):
+        folder = tmp_path / picked
+        record = finished(toy, "neural", folder, start=start, time_limit=600.0)
+        figures = {name: entry["pointwise_accuracy"] for name, entry in record["starts"].items()}
+        assert record["start"] == picked == max(figures, key=lambda name: figures[name])
+        assert record["validation"]["pointwise_accuracy"] == figures[picked]
+        assert record["training"]["time_limit"] == 300.0
+        assert record["total_seconds"] >= sum(entry["train_seconds"] for entry in record["starts"].values())
+        assert {path.name for path in folder.iterdir()} >= {"scratch", "other-run", "matches.png", "record.json"}
+        assert accuracy(methods.cost_of_run(folder, toy), toy) == pytest.approx(record["test"]["pointwise_accuracy"])
+        assert methods.run(toy, "neural", out=folder, start=start, resume=True) == record
+    with pytest.raises(InputError, match="also_from is"):
+        methods.run(toy, "neural", out=tmp_path / "scratch", start=good, resume=True)
+
+
+def test_a_run_of_two_starts_goes_on(toy: KeypointData, tmp_path: Path) -> None:
+    """Stopped in the second training, it keeps the first one, and comes to what it would have come to."""
     start = MatchingCost(12, generator=torch.Generator().manual_seed(5))
-    record = finished("neural", tmp_path / "run", start=start, time_limit=0.0)
-    other = finished("neural", tmp_path / "other", time_limit=0.0)
-    assert record["setting"]["start"] != other["setting"]["start"] == "scratch"
-    data = toy()
-    cost = start(look_up(data.table, data.test.x)).unflatten(-1, (3, 3))
-    right = (cost.argmin(-1) == data.test.solution.view(-1, 3, 3).argmax(-1)).double().mean().item()
-    assert record["test"]["pointwise_accuracy"] == pytest.approx(right)
+
+    class Stop(Silence):
+        def validated(self, standing: Standing) -> None:
+            if (tmp_path / "run" / "other-run").exists():
+                signal.raise_signal(signal.SIGTERM)
+
+    options: dict[str, Any] = {"start": start, "time_limit": None}
+    whole = finished(toy, "neural", tmp_path / "whole", **options)
+    assert methods.run(toy, "neural", out=tmp_path / "run", report=Stop(), **options) is None
+    assert not (tmp_path / "run" / "record.json").exists()
+    resumed = finished(toy, "neural", tmp_path / "run", resume=True, **options)
+    assert resumed["test"] == whole["test"]
+    assert resumed["start"] == whole["start"]
+    assert {k: v["pointwise_accuracy"] for k, v in resumed["starts"].items()} == {
+        k: v["pointwise_accuracy"] for k, v in whole["starts"].items()
+    }
+
+
+def test_starts_that_do_not_fit(toy: KeypointData, tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"nothing/record\.json cannot be read"):
+        methods.cost_of_run(tmp_path / "nothing", toy)
+    record = finished(toy, "neural", tmp_path / "run", time_limit=0.0)
+    (tmp_path / "run" / "record.json").write_text(json.dumps({**record, "images": "Willow, seed 0"}))
+    with pytest.raises(InputError, match="must be a run of keypoints on toy, seed 0, got keypoints on Willow, seed 0"):
+        methods.cost_of_run(tmp_path / "run", toy)
+    (tmp_path / "run" / "record.json").write_text(json.dumps(record))
+    wide = dataclasses.replace(toy, table=torch.zeros(len(toy.table), 13))
+    with pytest.raises(FileFormatError, match=r"cost\.safetensors must be the cost network .* 13 wide: .*enter"):
+        methods.cost_of_run(tmp_path / "run", wide)
+    (tmp_path / "run" / "cost.safetensors").write_bytes(b"nothing")
+    with pytest.raises(FileFormatError, match=r"cost\.safetensors must be the cost network"):
+        methods.cost_of_run(tmp_path / "run", toy)
 
 
 def test_pointwise_accuracy_and_permutations() -> None:
@@ -117,7 +189,7 @@ def test_the_bijection_holds_for_permutations_alone() -> None:
     assert same_row_space(a, b, a.flip(0), b)
 
 
-def test_what_a_run_refuses(tmp_path: Path) -> None:
+def test_what_a_run_refuses(toy: KeypointData, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="method must be one of neural, neural-ci"):
-        methods.run(toy(), "guess", out=tmp_path / "run")
+        methods.run(toy, "guess", out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

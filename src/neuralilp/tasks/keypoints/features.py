@@ -34,7 +34,8 @@ CHANNELS = (64, 64, None, 128, 128, None, 256, 256, 256, None, 512, 512, 512, No
 TAPS = (8, 10)
 """The convolutions, counted from 0, after whose ReLU features are taken: conv4_2 and conv5_1."""
 
-WIDTH = 1024
+FEATURE = "feature"
+"""The entry of a file in the cache."""
 
 
 class VGG16(nn.Module):
@@ -65,10 +66,8 @@ class VGG16(nn.Module):
 def load_vgg(weights: Path | None = None) -> tuple[VGG16, str]:
     """The network, and where its weights are from: a file of torchvision's VGG16, else the installed package."""
     network = VGG16()
-    if weights is not None:
-        tensors, source = _torchvision(weights), weights.name
-    else:
-        tensors, source = _packaged(), PACKAGE
+    source = source_of(weights)
+    tensors = _packaged() if weights is None else _torchvision(weights)
     names = list(network.state_dict())
     shapes = [tuple(tensor.shape) for tensor in network.state_dict().values()]
     found = [tuple(tensor.shape) for tensor in tensors]
@@ -78,6 +77,11 @@ def load_vgg(weights: Path | None = None) -> tuple[VGG16, str]:
         )
     network.load_state_dict(dict(zip(names, tensors, strict=True)))
     return network.eval().requires_grad_(False), source
+
+
+def source_of(weights: Path | None) -> str:
+    """What records say the weights are from."""
+    return PACKAGE if weights is None else weights.name
 
 
 def _torchvision(path: Path) -> list[Tensor]:
@@ -120,20 +124,22 @@ def _packaged() -> list[Tensor]:
         raise FileFormatError(f"{path} must hold the entry {error}") from None
 
 
-@torch.no_grad()
 def features_at(
     network: VGG16, image: Float[Tensor, "3 height width"], point: Float[Tensor, "point 2"]
 ) -> Float[Tensor, "point 1024"]:
-    """Both maps between their pixels at each point, each of them a unit vector."""
+    """Both maps between their pixels at each point, each of them a unit vector.
+
+    A gradient flows to the network, frozen as :func:`load_vgg` gives it or set to be trained.
+    """
     if image.ndim != 3 or image.shape[0] != 3:
         raise ShapeError(f"image must be `3 height width`, got {tuple(image.shape)}")
     height, width = image.shape[1:]
-    mean, deviation = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, DEVIATION))
+    mean, deviation = (image.new_tensor(values).view(3, 1, 1) for values in (MEAN, DEVIATION))
     scaled = functional.interpolate(
         ((image - mean) / deviation)[None], (SIDE, SIDE), mode="bilinear", align_corners=False, antialias=True
     )
     # The middle of pixel i is at (i + 0.5) of so many pixels; from -1 to 1 over the picture.
-    grid = (2 * (point + 0.5) / torch.tensor([width, height]) - 1).view(1, 1, -1, 2)
+    grid = (2 * (point + 0.5) / point.new_tensor([width, height]) - 1).view(1, 1, -1, 2)
     parts = [
         functional.normalize(functional.grid_sample(taps, grid, align_corners=False)[0, :, 0], dim=0)
         for taps in network(scaled)
@@ -141,38 +147,49 @@ def features_at(
     return torch.cat(parts).mT.contiguous()
 
 
+@torch.no_grad()
 def cached_features(
     images: Sequence[AnnotatedImage], folder: Path, *, weights: Path | None = None, progress: bool = False
 ) -> list[Float[Tensor, "point 1024"]]:
-    """Features of every image, from the cache in ``folder`` if they are there, else computed and written to it."""
+    """Features of every image, from the cache in ``folder`` if they are there, else computed and written to it.
+
+    The cache has a file for each image, so that work which was stopped goes on.
+    """
     if not images:
         raise InputError("images must not be empty")
     network, source = load_vgg(weights)
-    path = folder / f"features-{_key(images, network)}.safetensors"
-    names = [str(i) for i in range(len(images))]
-    if not path.exists():
-        found = []
-        with counted("images", len(images)) if progress else contextlib.nullcontext() as advance:
-            for image in images:
-                found.append(features_at(network, read_image(image.path), image.point))
+    place = folder / f"features-{_key(network)}"
+    paths = [place / f"{_image_key(image)}.safetensors" for image in images]
+    missing = [(image, path) for image, path in zip(images, paths, strict=True) if not path.exists()]
+    if missing:
+        place.mkdir(parents=True, exist_ok=True)
+        with counted("images", len(missing)) if progress else contextlib.nullcontext() as advance:
+            for image, path in missing:
+                found = features_at(network, read_image(image.path), image.point)
+                with written_whole(path) as part:
+                    save_file({FEATURE: found}, part, metadata={"weights": source})
                 if advance is not None:
                     advance(1)
-        folder.mkdir(parents=True, exist_ok=True)
-        with written_whole(path) as part:
-            save_file(dict(zip(names, found, strict=True)), part, metadata={"weights": source})
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> Float[Tensor, "point 1024"]:
     try:
-        stored = load_file(path)
-        return [stored[name] for name in names]
+        return load_file(path)[FEATURE]
     except (OSError, SafetensorError, KeyError) as error:
         raise FileFormatError(f"{path} cannot be read as features, remove it: {error}") from None
 
 
-def _key(images: Sequence[AnnotatedImage], network: VGG16) -> str:
-    """Changes with the pictures, the points and the network."""
+def _key(network: VGG16) -> str:
+    """Changes with the network and with how it is used."""
     digest = hashlib.sha256(f"{SIDE} {TAPS}".encode())
-    for image in images:
-        digest.update(image.path.read_bytes())
-        digest.update(image.point.numpy().tobytes())
     for tensor in network.state_dict().values():
         digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _image_key(image: AnnotatedImage) -> str:
+    """Changes with the picture and the points."""
+    digest = hashlib.sha256(image.path.read_bytes())
+    digest.update(image.point.numpy().tobytes())
     return digest.hexdigest()[:16]

@@ -49,26 +49,26 @@ class Collection(NamedTuple):
 
 def image_size(path: Path) -> tuple[int, int]:
     """Width and height, without reading the picture."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
         with Image.open(path) as image:
             width, height = image.size
-    except (OSError, UnidentifiedImageError) as error:
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise FileFormatError(f"{path} cannot be read as an image: {error}") from None
     return width, height
 
 
 def read_image(path: Path) -> Float[Tensor, "3 height width"]:
     """Red, green and blue, from 0 to 1."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
         with Image.open(path) as image:
             rgb = image.convert("RGB")
             width, height = rgb.size
             data = torch.frombuffer(bytearray(rgb.tobytes()), dtype=torch.uint8)
-    except (OSError, UnidentifiedImageError) as error:
+    except (OSError, SyntaxError, ValueError) as error:  # what a damaged file raises
         raise FileFormatError(f"{path} cannot be read as an image: {error}") from None
     return data.view(height, width, 3).permute(2, 0, 1).float() / 255
 
@@ -121,7 +121,7 @@ def load_spair(folder: Path, layout: str = "large") -> Collection:
     shared = {i for pair in test for i in pair} & {i for pair in train + validation for i in pair}
     if shared:
         raise FileFormatError(f"{folder}: {images[min(shared)].path.name} must not be in both training and test")
-    return Collection(images, train, validation, test, source=f"SPair layout, {layout}")
+    return Collection(images, train, validation, test, source=f"{folder.absolute().name}, {layout}")
 
 
 def _spair_image(folder: Path, category: str, name: str) -> AnnotatedImage:
@@ -216,18 +216,18 @@ class Matches(NamedTuple):
     right_point: Int[Tensor, "sample k"]
     target: Float[Tensor, "sample k k"]
 
+    def first(self, count: int) -> Matches:
+        return Matches(*(tensor[:count] for tensor in self))
+
 
 def sample_matches(
     images: Sequence[AnnotatedImage], pairs: Sequence[Pair], k: int, count: int, generator: torch.Generator
 ) -> Matches:
     """``count`` samples of random pairs that share at least k points, either way round."""
-    if k < 2 or count < 1:
-        raise InputError(f"k must be at least 2 and count positive, got {k} and {count}")
-    shared = {pair: _shared(images[pair[0]], images[pair[1]]) for pair in set(pairs)}
-    usable = [pair for pair in pairs if len(shared[pair]) >= k]
-    if not usable:
-        most = max((len(numbers) for numbers in shared.values()), default=0)
-        raise InputError(f"k must be at most {most}, the points that two images share at most, got {k}")
+    if count < 1:
+        raise InputError(f"count must be positive, got {count}")
+    shared = shared_points(images, pairs, k)
+    usable = [pair for pair in pairs if pair in shared]
     rows = []
     for choice in torch.randint(len(usable), (count,), generator=generator).tolist():
         pair = usable[choice]
@@ -242,6 +242,22 @@ def sample_matches(
         target = (chosen[orders[0]][:, None] == chosen[orders[1]]).float()
         rows.append((torch.tensor([left, right]), *places, target))
     return Matches(*(torch.stack(column) for column in zip(*rows, strict=True)))
+
+
+def shared_points(images: Sequence[AnnotatedImage], pairs: Sequence[Pair], k: int) -> dict[Pair, Int[Tensor, " point"]]:
+    """The pairs whose images have at least k points in common, and the numbers of these; an error if there is none."""
+    if k < 2 or not pairs:
+        raise InputError(f"k must be at least 2 and pairs not be empty, got {k} and {len(pairs)} pairs")
+    shared = {pair: _shared(images[pair[0]], images[pair[1]]) for pair in dict.fromkeys(pairs)}
+    usable = {pair: numbers for pair, numbers in shared.items() if len(numbers) >= k}
+    if not usable:
+        best = max(shared, key=lambda pair: len(shared[pair]))
+        left, right = (images[i].path for i in best)
+        raise InputError(
+            f"k must be at most {len(shared[best])}, the points that {left} and {right} share: no others share more, "
+            f"got {k}"
+        )
+    return usable
 
 
 def _shared(left: AnnotatedImage, right: AnnotatedImage) -> Int[Tensor, " point"]:

@@ -23,8 +23,8 @@ from neuralilp.training.record import fingerprint
 SAMPLES = (4000, 100, 1000)
 """For training, validation and test."""
 
-VALIDATION_SOLVE_SECONDS, TEST_SOLVE_SECONDS = 0.5, 5.0
-"""For one pair of images: an answer that does not come is a wrong one."""
+VALIDATION_SOLVE_SECONDS, TEST_SOLVE_SECONDS = 0.2, 0.3
+"""For one pair of images: the best answer until then counts, and none is a wrong one."""
 
 Packed = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 """x in tensors: rows of the table, places and edges, of the left image and of the right one."""
@@ -51,6 +51,8 @@ class KeypointData:
     train: Samples
     validation: Samples
     test: Samples
+    encoder: str = "as given"
+    """What the features are from, for the record of a run."""
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -75,11 +77,11 @@ def prepared(
             raise ShapeError(f"features of {image.path} must be one for each of {len(image.point)} points")
     starts = torch.tensor([0, *(len(feature) for feature in features)]).cumsum(0)
     generator = torch.Generator().manual_seed(seed)
-    splits = [
+    train, validation, test = (
         _samples(collection, starts, sample_matches(collection.images, pairs, k, count, generator))
         for pairs, count in zip((collection.train, collection.validation, collection.test), counts, strict=True)
-    ]
-    return KeypointData(k, torch.cat(list(features)), collection, *splits)
+    )
+    return KeypointData(k, torch.cat(list(features)), collection, train, validation, test)
 
 
 def _samples(collection: Collection, starts: Tensor, matches: Matches) -> Samples:

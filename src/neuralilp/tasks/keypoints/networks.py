@@ -7,13 +7,17 @@ become, each weighed by what the two images have in common.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
+import safetensors
+import safetensors.torch
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from neuralilp.errors import InputError, ShapeError
+from neuralilp.errors import FileFormatError, InputError, ShapeError
+from neuralilp.files import write_whole
 from neuralilp.starts import drawn_from
 
 SCALE = 10.0
@@ -116,3 +120,21 @@ class MatchingCost(nn.Module):
         left, right = (nn.functional.normalize(self.leave(h), dim=-1) for h in (left, right))
         affinity = (left * (1 + weight)) @ right.transpose(-1, -2)
         return -self.scale * affinity.flatten(-2)
+
+
+def save_cost(network: MatchingCost, path: Path) -> None:
+    """The weights, whole or not at all."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    write_whole(path, safetensors.torch.save(tensors))
+
+
+def load_cost(path: Path, inputs: int) -> MatchingCost:
+    """What :func:`save_cost` wrote, for features of the width ``inputs``."""
+    network = MatchingCost(inputs, generator=torch.Generator())
+    try:
+        network.load_state_dict(safetensors.torch.load_file(path))
+    except (OSError, safetensors.SafetensorError, RuntimeError) as error:
+        raise FileFormatError(
+            f"{path} must be the cost network of a run on features {inputs} wide: {' '.join(str(error).split())[:200]}"
+        ) from None
+    return network

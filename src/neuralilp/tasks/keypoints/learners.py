@@ -1,0 +1,157 @@
+"""The methods that are compared on keypoints, with their settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
+from neuralilp.balancing import CoefficientOfVariation
+from neuralilp.baselines import CombOptNetStep
+from neuralilp.constraints import Box, KnownConstraints, LearnableConstraints
+from neuralilp.costs import NetworkCost
+from neuralilp.distill import distill, with_rules
+from neuralilp.loss import ILPLoss
+from neuralilp.model import NeuralILP
+from neuralilp.negatives import BatchNegatives, KHop, OneHop, ProjectAndSample, SolverNegatives, Union
+from neuralilp.negatives.base import NegativeSampler
+from neuralilp.step import LossStep
+from neuralilp.tasks.keypoints.job import VALIDATION_SOLVE_SECONDS, Answer, Answers, Job, bijection, solved
+from neuralilp.tasks.keypoints.networks import GraphPair, MatchingCost
+from neuralilp.tasks.rules import RuleStep, exactly_one
+from neuralilp.tasks.runs import Recipe, TargetStep
+from neuralilp.training import Schedule
+from neuralilp.warmstart import affine_hull
+
+BOUNDS = (-0.485, 1.485)
+"""Of the paper."""
+MONITOR = "pointwise_accuracy"
+EPOCHS, BATCH, PEAK = 60, 8, 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner:
+    """A model, how it is trained, and its answers as it is at the time."""
+
+    model: nn.Module
+    recipe: Recipe
+    answer: Callable[[float], Answer]
+    """Seconds for one pair -> answers."""
+    seconds: float = 0.0
+    """What was learnt before training took."""
+
+
+def by_solving(model: NeuralILP) -> Callable[[float], Answer]:
+    return lambda seconds: lambda pair: solved(model, pair, seconds)
+
+
+Temperature = PlateauTemperature | MilestoneTemperature
+
+
+def recipe_of(step: nn.Module, temperature: Temperature | None = None) -> Recipe:
+    return Recipe(
+        step=step,
+        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, fused=True),
+        temperature=temperature or MilestoneTemperature(1.0, factor=0.5, epochs=()),
+        schedule=Schedule(epochs=EPOCHS, batch_size=BATCH, patience=10, goal=1.0),
+        monitor=MONITOR,
+    )
+
+
+# -- the paper's methods -----------------------------------------------------------------------------------------------
+
+
+def new_model(job: Job, network: MatchingCost) -> NeuralILP:
+    """2k inequalities to learn, that start as those of random constraints: origins in the middle half of the box."""
+    k = job.data.k
+    quarter = (BOUNDS[1] - BOUNDS[0]) / 4
+    origin = (BOUNDS[0] + quarter, BOUNDS[1] - quarter)
+    rows = LearnableConstraints(2 * k, k * k, origin=origin, generator=job.generator)
+    return NeuralILP(NetworkCost(network), [rows], Box(*BOUNDS, k * k))
+
+
+def with_samplers(job: Job, network: MatchingCost, temperature: Temperature, *samplers: NegativeSampler) -> Learner:
+    model = new_model(job, network)
+    step = LossStep(model, Union(*samplers), ILPLoss(), CoefficientOfVariation())
+    return Learner(model, recipe_of(job.on_graphs(step), temperature), by_solving(model))
+
+
+def ilploss(job: Job, network: MatchingCost) -> Learner:
+    """Solver-free negatives."""
+    temperature = MilestoneTemperature(0.5, factor=0.2, epochs=(10, 30))
+    hops = KHop((2, 3, 4), count=job.data.k**2)
+    return with_samplers(job, network, temperature, OneHop(), hops, ProjectAndSample(), BatchNegatives())
+
+
+def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
+    """The solver's answers and the other solutions of a batch."""
+    temperature = PlateauTemperature(0.1, factor=0.5, patience=4, floor=0.02)
+    return with_samplers(
+        job, network, temperature, SolverNegatives(time_limit=VALIDATION_SOLVE_SECONDS), BatchNegatives()
+    )
+
+
+def comboptnet(job: Job, network: MatchingCost) -> Learner:
+    model = new_model(job, network)
+    step = CombOptNetStep(model, time_limit=VALIDATION_SOLVE_SECONDS)
+    recipe = dataclasses.replace(
+        recipe_of(job.on_graphs(step), MilestoneTemperature(0.5, factor=0.5, epochs=())),
+        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=5e-4),
+    )
+    return Learner(model, recipe, by_solving(model))
+
+
+def matching(job: Job, network: MatchingCost) -> Recipe:
+    """The cross entropy between -c and y*, entry by entry."""
+    step = TargetStep(network, lambda c, y: functional.binary_cross_entropy_with_logits(-c, y))
+    return recipe_of(job.on_graphs(step))
+
+
+def neural(job: Job, network: MatchingCost) -> Learner:
+    """Each left point goes to the right one of the least cost."""
+    k = job.data.k
+
+    def answer(pair: GraphPair) -> Answers:
+        best = network(pair).unflatten(-1, (k, k)).argmin(-1)
+        return Answers(functional.one_hot(best, k).flatten(-2).float(), {"predicted": len(best)})
+
+    return Learner(network, matching(job, network), lambda seconds: answer)
+
+
+def neural_ci(job: Job, network: MatchingCost) -> Learner:
+    """Its cost, solved under the true constraints."""
+    k = job.data.k
+    rows, b = bijection(k)
+    model = NeuralILP(NetworkCost(network), [KnownConstraints(rows, b, slack=0.0)], Box(0.0, 1.0, k * k))
+    return Learner(network, matching(job, network), by_solving(model))
+
+
+# -- ours --------------------------------------------------------------------------------------------------------------
+
+
+def ilploss_plus(job: Job, network: MatchingCost) -> Learner:
+    """The rules off the affine hull of the solutions, and the cost by the rules: no solver, nothing told."""
+    data, began = job.data, time.perf_counter()
+    hull = affine_hull(data.train.solution)
+    rows = LearnableConstraints.from_rows(hull.a, hull.b, slack=1e-3)
+    model = NeuralILP(NetworkCost(network), [rows], Box(0.0, 1.0, data.k**2))
+    with torch.no_grad():
+        rules = distill([rows()], data.train.solution, bounds=model.box())
+    ruled = with_rules(model, rules, keep_unexplained=False)
+    recipe = recipe_of(job.on_graphs(RuleStep(model.cost, exactly_one(rules))))
+    return Learner(model, recipe, by_solving(ruled), time.perf_counter() - began)
+
+
+LEARNERS: dict[str, Callable[[Job, MatchingCost], Learner]] = {
+    "neural": neural,
+    "neural-ci": neural_ci,
+    "comboptnet": comboptnet,
+    "ilploss": ilploss,
+    "ilploss-solver": ilploss_solver,
+    "ilploss-plus": ilploss_plus,
+}
