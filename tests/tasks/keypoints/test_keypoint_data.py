@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 
+import matplotlib.image
+import numpy as np
 import platformdirs
 import pytest
+import torch
 
 from neuralilp.errors import BackendMissingError, FileFormatError, InputError
 from neuralilp.tasks.keypoints import data
 from neuralilp.tasks.keypoints.data import images_folder, load, load_images, made_folder
+from neuralilp.tasks.keypoints.images import sample_matches
+from neuralilp.tasks.keypoints.pictures import draw_matches, varied
 from neuralilp.tasks.keypoints.synthetic import write_synthetic
 
 
@@ -59,3 +65,19 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(BackendMissingError, match=r"scipy: pip install 'neuralilp\[keypoints\]'"):
         load(tmp_path, "synthetic", 4)
+
+
+def test_the_real_willow(tmp_path: Path) -> None:
+    """Pairs of all five categories with 7 points, drawn with the true matches."""
+    folder = Path(os.environ.get("NEURALILP_DATA", ""))
+    if not images_folder(folder, "willow").is_dir():
+        pytest.skip("NEURALILP_DATA has no willow/WILLOW-ObjectClass")
+    collection = load_images(folder, "willow")
+    assert collection.source == "Willow, seed 0"
+    matches = sample_matches(collection.images, collection.test, 7, 60, torch.Generator().manual_seed(0))
+    shown = matches.take(varied(collection.images, matches, 5))
+    assert len({collection.images[i].category for i in shown.image[:, 0].tolist()}) == 5
+    draw_matches(tmp_path / "matches.png", collection.images, shown, shown.target.flatten(1))
+    picture = matplotlib.image.imread(tmp_path / "matches.png")[..., :3]
+    green = (np.abs(picture - [0x1F / 255, 0x8A / 255, 0x4C / 255]).max(-1) < 0.03).sum()
+    assert green > 5 * 7 * 100

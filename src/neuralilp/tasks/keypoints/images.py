@@ -216,8 +216,8 @@ class Matches(NamedTuple):
     right_point: Int[Tensor, "sample k"]
     target: Float[Tensor, "sample k k"]
 
-    def first(self, count: int) -> Matches:
-        return Matches(*(tensor[:count] for tensor in self))
+    def take(self, samples: list[int]) -> Matches:
+        return Matches(*(tensor[samples] for tensor in self))
 
 
 def sample_matches(

@@ -24,7 +24,7 @@ from neuralilp.tasks.keypoints.job import (
 )
 from neuralilp.tasks.keypoints.learners import LEARNERS, MONITOR, Learner
 from neuralilp.tasks.keypoints.networks import MatchingCost, load_cost, save_cost
-from neuralilp.tasks.keypoints.pictures import draw_matches
+from neuralilp.tasks.keypoints.pictures import draw_matches, varied
 from neuralilp.tasks.keypoints.table import TASK
 from neuralilp.tasks.runs import run_recorded
 from neuralilp.tasks.table import RECORD_FILE
@@ -82,7 +82,9 @@ def run(
         name = picked(trials)
         figures, statuses, z = judged(trials[name].learner.answer(TEST_SOLVE_SECONDS), data, data.test)
         save_cost(trials[name].network, out / COST_FILE)
-        draw_matches(out / PICTURE_FILE, data.collection.images, data.test.matches.first(DRAWN), z[:DRAWN])
+        images, matches = data.collection.images, data.test.matches
+        shown = varied(images, matches, DRAWN)
+        draw_matches(out / PICTURE_FILE, images, matches.take(shown), z[shown])
         starts = {
             name: {MONITOR: trial.outcome.best, "train_seconds": round(trial.outcome.train_seconds, 3)}
             for name, trial in trials.items()
