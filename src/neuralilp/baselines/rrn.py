@@ -38,8 +38,8 @@ class RRN(nn.Module):
 
     ``neighbours`` is the graph, which is given and not learnt (:func:`board_neighbours`), with one degree for all; the
     cells are those of a square board. x is `*batch var`, in each cell a one-hot, or zeros where it is to be found. With
-    a ``perception`` network (images -> `*batch cell class` logits), x are images, and the softmax of its logits is what
-    is in a cell; ``classes`` is how many there are, as many as digits if not given.
+    a ``perception`` network (images -> `*batch cell class` logits), x are images, and its logits are what is in a cell;
+    ``classes`` is how many there are, as many as digits if not given.
 
     The published settings: ``hidden`` 96, 32 ``steps``; Adam 2e-4 with weight decay 1e-4.
     """
@@ -105,7 +105,7 @@ class RRN(nn.Module):
                 raise ShapeError(f"x must be `*batch {cells * self.digits}`, got {tuple(x.shape)}")
             content = x.unflatten(-1, (cells, self.digits))
         else:
-            content = self.perception(x).softmax(-1)
+            content = self.perception(x)
             if content.shape[-2:] != (cells, self.content.in_features):
                 raise ShapeError(
                     f"perception must return `*batch {cells} {self.content.in_features}`, "

@@ -265,13 +265,18 @@ def perception(job: Job) -> LeNet | None:
 
 
 def rrn(job: Job) -> Learner:
-    """The published settings, but for smaller batches and larger steps: there is time for few. The graph is given."""
+    """The published settings, but for smaller batches and larger steps: there is time for few. The graph is given.
+
+    Weight decay is that of AdamW on images: as a part of Adam's gradient, it takes all weights to zero before digits
+    are told apart.
+    """
     boxes = job.boards.boxes
     graph = board_neighbours(boxes.rows, boxes.columns)
     model = RRN(graph, boxes.size, perception=perception(job), generator=job.generator)
+    optimiser = torch.optim.Adam if model.perception is None else torch.optim.AdamW
     recipe = Recipe(
         step=on_boards(RRNStep(model), job.boards.train),
-        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=1e-3, weight_decay=1e-4),
+        optimiser=lambda module: optimiser(module.parameters(), lr=1e-3, weight_decay=1e-4),
         temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
         schedule=Schedule(epochs=1000, batch_size=8, goal=1.0),
         monitor="board_accuracy",
