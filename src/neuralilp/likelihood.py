@@ -123,4 +123,6 @@ def log_one_minus_exp(x: Tensor) -> Tensor:
     x = x.clamp(max=-torch.finfo(x.dtype).tiny)
     near = x > -math.log(2)
     # Each side is kept away from where the other is used: its gradient there would be 0 · inf.
-    return torch.where(near, torch.log(-torch.expm1(x.where(near, -1.0))), torch.log1p(-torch.exp(x.where(~near, -1.0))))
+    return torch.where(
+        near, torch.log(-torch.expm1(x.where(near, -1.0))), torch.log1p(-torch.exp(x.where(~near, -1.0)))
+    )

@@ -13,8 +13,9 @@ from toys import toy
 from neuralilp.errors import InputError, ShapeError
 from neuralilp.storage import load
 from neuralilp.tasks.knapsack import methods
+from neuralilp.tasks.knapsack.data import in_principal_axes
 from neuralilp.tasks.knapsack.job import Answers, judged
-from neuralilp.tasks.knapsack.networks import ItemNetwork, PriceHead, SubsetNetwork, WeightHead, new_model
+from neuralilp.tasks.knapsack.networks import ItemNetwork, LinearReader, PriceHead, SubsetNetwork, WeightHead, new_model
 
 
 def finished(method: str, out: Path, **options: Any) -> dict[str, Any]:
@@ -115,3 +116,20 @@ def test_what_a_run_refuses(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="method two-stage needs true prices and weights"):
         methods.run(dataclasses.replace(toy(), truth=None), "two-stage", out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_linear_reader_begins_with_items_alike() -> None:
+    """Four items of weight 1/4 fill the knapsack, whatever the vectors say."""
+    out = LinearReader(3, 4.0)(torch.randn(2, 6, 3))
+    assert out.tolist() == torch.tensor([-1.0, -0.25]).expand(2, 6, 2).tolist()
+    with pytest.raises(InputError, match="width and chosen must be positive, got 3 and 0"):
+        LinearReader(3, 0.0)
+
+
+def test_ours_learns_the_toy(tmp_path: Path) -> None:
+    data = toy(sentences=100, train=400)
+    data = dataclasses.replace(data, table=in_principal_axes(data.table, 100))
+    record = methods.run(data, "ilploss-plus", out=tmp_path / "run", time_limit=20.0)
+    assert record is not None
+    assert record["test"]["vector_accuracy"] >= 0.8
+    assert record["test"]["feasibility"] >= 0.8

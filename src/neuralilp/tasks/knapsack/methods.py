@@ -161,7 +161,7 @@ def comboptnet(job: Job) -> Learner:
 
 # -- ours --------------------------------------------------------------------------------------------------------------
 
-PLUS_EPOCHS, PLUS_PEAK, PLUS_BATCH = 60, 1e-2, 40
+PLUS_EPOCHS, PLUS_PEAK, PLUS_BATCH = 200, 1e-2, 40
 HOTTEST, COLDEST, HOPS = 0.2, 0.005, 3
 
 
@@ -182,9 +182,7 @@ def ilploss_plus(job: Job) -> Learner:
             optimiser, PLUS_PEAK, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False
         ),
         temperature=MilestoneTemperature(HOTTEST, factor=fall, epochs=range(1, PLUS_EPOCHS)),
-        schedule=Schedule(
-            epochs=PLUS_EPOCHS, batch_size=PLUS_BATCH, validate_every=PLUS_EPOCHS // 10, keep_later=True
-        ),
+        schedule=Schedule(epochs=PLUS_EPOCHS, batch_size=PLUS_BATCH, validate_every=PLUS_EPOCHS // 10, keep_later=True),
         monitor="vector_accuracy",
         facts={"peak": PLUS_PEAK, "hottest": HOTTEST, "coldest": COLDEST, "hops": HOPS},
     )
