@@ -23,7 +23,7 @@ from neuralilp.dense import assignment, dense_mask, dense_rows, dense_terms
 from neuralilp.errors import InputError, ShapeError
 from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
-from neuralilp.negatives import BatchNegatives, KHop, Negatives, OneHop
+from neuralilp.negatives import BatchNegatives, KHop, Negatives, OneHop, Union
 from neuralilp.program import IntegerProgram
 from neuralilp.separation import compiler_is_present
 from neuralilp.terms import LossTerms
@@ -783,3 +783,18 @@ def test_a_known_cost_gets_no_gradient() -> None:
     program = dataclasses.replace(program, cost=cost)
     terms = ILPLoss()(program, y, OneHop()(program, y), temperature=1.0)
     assert not terms.negative.requires_grad
+
+
+def test_margins_that_fall_with_the_temperature(generator: torch.Generator) -> None:
+    """Multiples of τ are the same as these margins themselves, at each temperature."""
+    rows = LearnableConstraints(3, 6, generator=generator)
+    model = NeuralILP(KnownCost(), [rows], Box(0, 1, 6))
+    cost, solution = torch.randn(5, 6, generator=generator), torch.randint(2, (5, 6), generator=generator).float()
+    program = model(cost)
+    negatives = Union(OneHop(), KHop((2,)))(program, solution, generator=generator)
+    falling = ILPLoss(positive_margin=3.0, negative_margin=2.0, margins_in_temperatures=True)
+    for temperature in (0.5, 0.01):
+        fixed = ILPLoss(positive_margin=3 * temperature, negative_margin=2 * temperature)
+        expected = fixed(program, solution, negatives, temperature=temperature)
+        assert expected.positive > 0
+        torch.testing.assert_close(falling(program, solution, negatives, temperature=temperature), expected)

@@ -36,6 +36,9 @@ class ILPLoss(nn.Module):
     Every negative that counts satisfies what is known. Where bounds or known rows compete for it in Eq. 9 they separate
     nothing, and take from the learned rows the weight of all negatives that lie nearer to them.
 
+    ``margins_in_temperatures`` makes the margins multiples of τ, so that they fall with it: wide at first, and in the
+    end narrow enough to fit between points that a fixed margin would not tell apart. Beyond the paper.
+
     ``compile`` runs the inner pass through ``torch.compile``: "auto" for large problems where a C++ compiler is found.
     """
 
@@ -44,6 +47,7 @@ class ILPLoss(nn.Module):
         *,
         positive_margin: float = 0.01,
         negative_margin: float = 0.01,
+        margins_in_temperatures: bool = False,
         known_rows_compete: bool = True,
         compile: bool | Literal["auto"] = "auto",
     ) -> None:
@@ -55,6 +59,7 @@ class ILPLoss(nn.Module):
             raise InputError(f"compile must be True, False or 'auto', got {compile!r}")
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
+        self.margins_in_temperatures = margins_in_temperatures
         self.known_rows_compete = known_rows_compete
         self.compile_mode = compile
 
@@ -68,7 +73,12 @@ class ILPLoss(nn.Module):
     ) -> LossTerms:
         self._check(program, solution, negatives)
         rate = rate_of(temperature, solution)
-        return self.terms(program, solution, negatives, rate, self.positive_margin, self.negative_margin)
+        return self.terms(program, solution, negatives, rate, *self.margins(temperature))
+
+    def margins(self, temperature: float) -> tuple[float, float]:
+        """μ⁺ and μ⁻ at a temperature."""
+        unit = temperature if self.margins_in_temperatures else 1.0
+        return unit * self.positive_margin, unit * self.negative_margin
 
     def terms(
         self,

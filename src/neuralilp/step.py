@@ -62,7 +62,7 @@ class LossStep(nn.Module):
         if self.is_compiled and rate is not None and self._compiled_shape in (None, solution.shape):
             state = None if generator is None else generator.get_state()
             try:
-                return self._fused(x, solution, rate, generator)
+                return self._fused(x, solution, rate, self.loss.margins(temperature), generator)
             except COMPILE_ERRORS as error:
                 failure = error
                 if generator is not None and state is not None:
@@ -77,14 +77,20 @@ class LossStep(nn.Module):
         return self.balancer(terms), terms
 
     def _fused(
-        self, x: Any, solution: Tensor, rate: Tensor, generator: torch.Generator | None
+        self,
+        x: Any,
+        solution: Tensor,
+        rate: Tensor,
+        margins: tuple[float, float],
+        generator: torch.Generator | None,
     ) -> tuple[Tensor, LossTerms]:
         self.model.box()  # looks at bounds that have moved, which cannot be compiled
         numbers = Draw(solution, generator)(self.count_numbers(x, solution))
-        margins = (solution.new_full((), margin) for margin in (self.loss.positive_margin, self.loss.negative_margin))
         if self not in _compiled:
             _compiled[self] = compile_whole_step()
-        total, terms, is_good = _compiled[self](self, x, solution, numbers, rate, *margins)
+        total, terms, is_good = _compiled[self](
+            self, x, solution, numbers, rate, *(solution.new_full((), margin) for margin in margins)
+        )
         if not is_good:
             program = self.model(x)
             program.check_solution(for_all(program, solution))

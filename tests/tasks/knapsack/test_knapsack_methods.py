@@ -15,7 +15,15 @@ from neuralilp.storage import load
 from neuralilp.tasks.knapsack import methods
 from neuralilp.tasks.knapsack.data import in_principal_axes
 from neuralilp.tasks.knapsack.job import Answers, judged
-from neuralilp.tasks.knapsack.networks import ItemNetwork, LinearReader, PriceHead, SubsetNetwork, WeightHead, new_model
+from neuralilp.tasks.knapsack.networks import (
+    FilledAtFirst,
+    ItemNetwork,
+    LinearReader,
+    PriceHead,
+    SubsetNetwork,
+    WeightHead,
+    new_model,
+)
 
 
 def finished(method: str, out: Path, **options: Any) -> dict[str, Any]:
@@ -50,7 +58,11 @@ def test_solver_free_learning_beats_a_network_without_a_program(tmp_path: Path) 
 
 def test_a_learnt_model_is_loaded_with_its_networks(tmp_path: Path) -> None:
     finished("ilploss", tmp_path / "run", time_limit=0.5)
-    networks = {"encoder": ItemNetwork(3, 5), "cost.network": PriceHead(), "constraints.0.network": WeightHead()}
+    networks = {
+        "encoder": FilledAtFirst(ItemNetwork(3, 5), 4, 1.0),
+        "cost.network": PriceHead(),
+        "constraints.0.network": WeightHead(),
+    }
     model = load(tmp_path / "run" / "model", networks=networks)
     data = toy()
     program = model(data.table[data.test.item])
@@ -118,12 +130,17 @@ def test_what_a_run_refuses(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_linear_reader_begins_with_items_alike() -> None:
-    """Four items of weight 1/4 fill the knapsack, whatever the vectors say."""
-    out = LinearReader(3, 4.0)(torch.randn(2, 6, 3))
-    assert out.tolist() == torch.tensor([-1.0, -0.25]).expand(2, 6, 2).tolist()
-    with pytest.raises(InputError, match="width and chosen must be positive, got 3 and 0"):
-        LinearReader(3, 0.0)
+def test_items_are_alike_at_first() -> None:
+    """Four of them fill the knapsack, whatever the vectors say."""
+    network = FilledAtFirst(LinearReader(3, 3), 2, 4.0)
+    x = torch.randn(2, 6, 3)
+    assert network(x).tolist() == torch.tensor([-1.0, -0.25, -0.25]).expand(2, 6, 3).tolist()
+    network.network.linear.bias.data.fill_(0.5)
+    assert network(x)[0, 0].tolist() == [-1.5, -0.375, -0.375]
+    with pytest.raises(InputError, match="chosen must be positive, got 0"):
+        FilledAtFirst(LinearReader(3, 2), 1, 0.0)
+    with pytest.raises(InputError, match="width and outputs must be positive, got 0 and 2"):
+        LinearReader(0, 2)
 
 
 def test_ours_learns_the_toy(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
 
-from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
-from neuralilp.balancing import CoefficientOfVariation
+from neuralilp.annealing import MilestoneTemperature
+from neuralilp.balancing import FixedWeights
 from neuralilp.baselines import CombOptNetStep
 from neuralilp.errors import InputError
 from neuralilp.likelihood import LikelihoodStep
@@ -32,11 +34,18 @@ from neuralilp.tasks.knapsack.job import (
     judged,
     solved,
 )
-from neuralilp.tasks.knapsack.networks import NUM_CONSTRAINTS, ItemNetwork, LinearReader, SubsetNetwork, new_model
+from neuralilp.tasks.knapsack.networks import (
+    NUM_CONSTRAINTS,
+    FilledAtFirst,
+    ItemNetwork,
+    LinearReader,
+    SubsetNetwork,
+    new_model,
+)
 from neuralilp.tasks.knapsack.sentences import PRICES, WEIGHTS
 from neuralilp.tasks.knapsack.table import TASK
 from neuralilp.tasks.runs import Recipe, TargetStep, run_recorded
-from neuralilp.training import Outcome, Report, RunFolder, Schedule, triangular
+from neuralilp.training import Outcome, Report, RunFolder, Schedule
 
 METHODS = ("ilploss", "ilploss-plus", "comboptnet", "solver-negatives", "mlp", "two-stage")
 
@@ -110,26 +119,57 @@ def by_solving(model: NeuralILP) -> Callable[[float], Answer]:
     return lambda seconds: lambda x: solved(model, x, seconds)
 
 
-# -- the paper's settings ----------------------------------------------------------------------------------------------
+# -- the paper's loss --------------------------------------------------------------------------------------------------
 
-PEAK, HALF_CYCLE = 5e-4, 440
+EPOCHS, BATCH, PEAK, SPREAD = 60, 40, 1e-3, 0.3
+HOTTEST, COLDEST = 0.05, 0.002
+POSITIVE, NEGATIVE = 0.3, 1.0
+"""Margins, in temperatures."""
 
 
 def ilploss(job: Job, *more: Any) -> Learner:
+    """The paper's network, rows, samplers and batches; docs/results.md lists what differs.
+
+    The rows begin tight, temperature and margins fall together, by the same factor in every epoch, and the learning
+    rate has one cycle in all.
+    """
     data = job.data
     network = ItemNetwork(data.table.shape[1], 1 + NUM_CONSTRAINTS, generator=job.generator)
-    model = new_model(network, data.num_items)
+    model = new_model(FilledAtFirst(network, NUM_CONSTRAINTS, chosen(data), spread=SPREAD), data.num_items)
     hops = [KHop((k,), count=data.num_items) for k in (2, 3, 4) if k <= data.num_items]
     sampler = Union(OneHop(), *hops, ProjectAndSample(), BatchNegatives(), *more)
+    loss = ILPLoss(
+        positive_margin=POSITIVE, negative_margin=NEGATIVE, margins_in_temperatures=True, known_rows_compete=False
+    )
     recipe = Recipe(
-        step=job.on_sentences(LossStep(model, sampler, ILPLoss(), CoefficientOfVariation())),
+        step=job.on_sentences(LossStep(model, sampler, loss, FixedWeights(LOUD, LOUD, 0.0))),
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, weight_decay=0.01, fused=True),
-        scheduler=lambda optimiser: triangular(optimiser, peak=PEAK, half_cycle=HALF_CYCLE),
-        temperature=PlateauTemperature(1.0, factor=0.1, patience=4, cooldown=4, floor=0.001),
-        schedule=Schedule(epochs=2000, batch_size=40, validate_every=8, patience=100, goal=1.0, restart_on_drop=True),
+        scheduler=lambda optimiser: one_cycle(optimiser, PEAK, EPOCHS, data),
+        temperature=falling(HOTTEST, COLDEST, EPOCHS),
+        schedule=Schedule(epochs=EPOCHS, batch_size=BATCH, validate_every=EPOCHS // 10, keep_later=True),
         monitor="vector_accuracy",
+        facts={"peak": PEAK, "hottest": HOTTEST, "coldest": COLDEST, "margins": [POSITIVE, NEGATIVE], "spread": SPREAD},
     )
     return Learner(model, recipe, by_solving(model))
+
+
+LOUD = 1000.0
+"""Of both terms: means over a hundred negatives most of which are out are tiny, and Adam takes no steps on noise."""
+
+
+def chosen(data: KnapsackData) -> float:
+    """How many items a solution has, in the mean."""
+    return data.train.solution.sum(-1).mean().clamp(min=1).item()
+
+
+def falling(hottest: float, coldest: float, epochs: int) -> MilestoneTemperature:
+    """By the same factor in every epoch."""
+    return MilestoneTemperature(hottest, factor=(coldest / hottest) ** (1 / (epochs - 1)), epochs=range(1, epochs))
+
+
+def one_cycle(optimiser: Optimizer, peak: float, epochs: int, data: KnapsackData) -> LRScheduler:
+    steps = epochs * -(-len(data.train.item) // BATCH)
+    return OneCycleLR(optimiser, peak, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False)
 
 
 SOLVED_SHARE = 0.02
@@ -161,30 +201,22 @@ def comboptnet(job: Job) -> Learner:
 
 # -- ours --------------------------------------------------------------------------------------------------------------
 
-PLUS_EPOCHS, PLUS_PEAK, PLUS_BATCH = 200, 1e-2, 40
-HOTTEST, COLDEST, HOPS = 0.2, 0.005, 3
+PLUS_EPOCHS, PLUS_PEAK, HOPS = 200, 1e-2, 3
+PLUS_HOTTEST, PLUS_COLDEST = 0.2, 0.005
 
 
 def ilploss_plus(job: Job) -> Learner:
-    """One row and the cost, linear in the vectors, by the likelihood of the solutions among all their neighbours.
-
-    One cycle of the learning rate, while the temperature falls from ``HOTTEST`` to ``COLDEST``.
-    """
+    """One row and the cost, linear in the vectors, by the likelihood of the solutions among all their neighbours."""
     data = job.data
-    network = LinearReader(data.table.shape[1], data.train.solution.sum(-1).mean().item())
-    model = new_model(network, data.num_items)
-    steps = PLUS_EPOCHS * -(-len(data.train.item) // PLUS_BATCH)
-    fall = (COLDEST / HOTTEST) ** (1 / (PLUS_EPOCHS - 1))
+    model = new_model(FilledAtFirst(LinearReader(data.table.shape[1], 2), 1, chosen(data)), data.num_items)
     recipe = Recipe(
-        step=job.on_sentences(LikelihoodStep(model, hops=min(HOPS, data.num_items))),
+        step=job.on_sentences(LikelihoodStep(model, hops=HOPS)),
         optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=PLUS_PEAK, fused=True),
-        scheduler=lambda optimiser: torch.optim.lr_scheduler.OneCycleLR(
-            optimiser, PLUS_PEAK, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False
-        ),
-        temperature=MilestoneTemperature(HOTTEST, factor=fall, epochs=range(1, PLUS_EPOCHS)),
-        schedule=Schedule(epochs=PLUS_EPOCHS, batch_size=PLUS_BATCH, validate_every=PLUS_EPOCHS // 10, keep_later=True),
+        scheduler=lambda optimiser: one_cycle(optimiser, PLUS_PEAK, PLUS_EPOCHS, data),
+        temperature=falling(PLUS_HOTTEST, PLUS_COLDEST, PLUS_EPOCHS),
+        schedule=Schedule(epochs=PLUS_EPOCHS, batch_size=BATCH, validate_every=PLUS_EPOCHS // 10, keep_later=True),
         monitor="vector_accuracy",
-        facts={"peak": PLUS_PEAK, "hottest": HOTTEST, "coldest": COLDEST, "hops": HOPS},
+        facts={"peak": PLUS_PEAK, "hottest": PLUS_HOTTEST, "coldest": PLUS_COLDEST, "hops": HOPS},
     )
     return Learner(model, recipe, by_solving(model))
 

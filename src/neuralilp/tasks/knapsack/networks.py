@@ -61,27 +61,41 @@ class ItemNetwork(nn.Module):
 
 
 class LinearReader(nn.Module):
-    """Vectors of items -> an entry of c and one of A for each of them, linear.
+    """Vectors of items -> ``outputs`` numbers for each of them, linear, zero at the start."""
 
-    At the start all items have one price and one weight: a choice of ``chosen`` of them fills the knapsack. Both are
-    learnt as parts of that, so that neither is slower than the other.
-    """
-
-    unit: Tensor
-
-    def __init__(self, width: int, chosen: float) -> None:
+    def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
-        if width < 1 or not chosen > 0:
-            raise InputError(f"width and chosen must be positive, got {width} and {chosen}")
+        if width < 1 or outputs < 1:
+            raise InputError(f"width and outputs must be positive, got {width} and {outputs}")
         self.width = width
-        self.linear = nn.Linear(width, 2)
+        self.linear = nn.Linear(width, outputs)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
-        self.register_buffer("unit", torch.tensor([-1.0, -1.0 / chosen]))
 
     def forward(self, x: Float[Tensor, "*batch item width"]) -> Float[Tensor, "*batch item output"]:
         check_vectors(x, self.width)
-        return self.unit * (1 + self.linear(x / math.sqrt(self.width)))
+        return self.linear(x / math.sqrt(self.width))
+
+
+class FilledAtFirst(nn.Module):
+    """The outputs of a network as changes of a start in which items are alike and ``chosen`` of them fill the knapsack.
+
+    Without it rows begin anywhere, mostly far off, and nothing says whether the cost or a row should keep a neighbour
+    out. ``spread`` is how much a 1 from the network changes the start.
+    """
+
+    start: Tensor
+
+    def __init__(self, network: nn.Module, num_constraints: int, chosen: float, *, spread: float = 1.0) -> None:
+        super().__init__()
+        if not chosen > 0:
+            raise InputError(f"chosen must be positive, got {chosen}")
+        self.network = network
+        self.spread = spread
+        self.register_buffer("start", torch.tensor([-1.0, *[-1.0 / chosen] * num_constraints]))
+
+    def forward(self, x: Float[Tensor, "*batch item width"]) -> Float[Tensor, "*batch item output"]:
+        return self.start * (1 + self.spread * self.network(x))
 
 
 def check_vectors(x: Tensor, width: int) -> None:
