@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import signal
 import threading
@@ -165,6 +166,22 @@ def test_the_average_of_the_weights_is_validated_and_kept(tmp_path: Path) -> Non
     toy_run(tmp_path / "plain", step=plain, schedule=dataclasses.replace(schedule, average_over=None))
     losses = [[call[2] for call in toy.calls] for toy in (step, plain)]
     assert losses[0] == losses[1]  # training itself does not see the average
+
+
+def test_long_gradients_are_cut(tmp_path: Path) -> None:
+    """With plain gradient descent, no step is longer than the learning rate times the norm, and the first, whose
+    gradient is long, is just as long."""
+    after = [torch.zeros(2)]
+
+    def optimiser(module: nn.Module) -> torch.optim.Optimizer:
+        made = torch.optim.SGD(module.parameters(), lr=0.5)
+        made.register_step_post_hook(lambda *_: after.append(module.w.detach().clone()))
+        return made
+
+    toy_run(tmp_path, schedule=Schedule(epochs=4, batch_size=10, clip_norm=0.1), optimiser=optimiser)
+    lengths = [(now - before).norm().item() for before, now in itertools.pairwise(after)]
+    assert lengths[0] == pytest.approx(0.05, rel=1e-4)
+    assert max(lengths) <= 0.0501
 
 
 def test_the_temperature_reaches_the_step_and_its_follower(tmp_path: Path) -> None:
@@ -403,6 +420,7 @@ def test_a_state_that_cannot_be_read_again_is_refused_at_the_start(tmp_path: Pat
         ({"epochs": 1, "batch_size": 0}, "batch_size must be"),
         ({"epochs": 1, "batch_size": 1, "validate_every": 0}, "validate_every must be"),
         ({"epochs": 1, "batch_size": 1, "patience": 0}, "patience must be"),
+        ({"epochs": 1, "batch_size": 1, "clip_norm": 0.0}, "clip_norm must be positive, got 0.0"),
         ({"epochs": 1, "batch_size": 1, "time_limit": -1.0}, "time_limit must be at least 0 seconds, got -1.0"),
         ({"epochs": 1, "batch_size": 1, "checkpoint_every": math.nan}, "checkpoint_every must be at least 0"),
     ],

@@ -43,6 +43,8 @@ class Schedule:
     That is no gain, and patience goes on counting."""
     restart_on_drop: bool = False
     """Begin the optimiser and the learning-rate schedule anew when the temperature drops."""
+    clip_norm: float | None = None
+    """The length to which a longer gradient of all weights is cut before a step."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "validate_every"):
@@ -52,6 +54,8 @@ class Schedule:
                 _check_whole(name, getattr(self, name))
         if self.goal is not None and not math.isfinite(self.goal):
             raise InputError(f"goal must be a finite number, got {self.goal}")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise InputError(f"clip_norm must be positive, got {self.clip_norm}")
         for name in ("time_limit", "checkpoint_every"):
             seconds = getattr(self, name)
             if seconds is not None and not seconds >= 0:

@@ -129,7 +129,7 @@ class Run:
         optimiser, scheduler, average = self.optimiser, self.scheduler, self.average
         backward = Tensor.backward if self.is_bare else fabric.backward
         size, count, temperature = self.schedule.batch_size, len(order), self.temperature.value
-        full, is_alone = min(size, count), fabric.world_size == 1
+        full, is_alone, clip = min(size, count), fabric.world_size == 1, self.schedule.clip_norm
         while state.position < count:
             is_time = not is_alone or self.interrupts.is_set or time.perf_counter() >= self.next_look
             # Not before the last, smaller batch of an epoch: a resumed run would compile its step for that shape.
@@ -141,6 +141,8 @@ class Run:
             x, solution, weight = batches.take(rows)
             total, values = module(x, solution, temperature, randomness.draws)
             backward(total if is_alone else total * weight)
+            if clip is not None:
+                nn.utils.clip_grad_norm_(self.step.parameters(), clip)
             optimiser.step()
             optimiser.zero_grad()
             if average is not None:

@@ -267,8 +267,8 @@ def perception(job: Job) -> LeNet | None:
 def rrn(job: Job) -> Learner:
     """The published settings, but for smaller batches and larger steps: there is time for few. The graph is given.
 
-    Weight decay is that of AdamW on images: as a part of Adam's gradient, it takes all weights to zero before digits
-    are told apart.
+    On images weight decay is that of AdamW: as a part of Adam's gradient, it takes all weights to zero before digits
+    are told apart. Later a single long gradient does so: they are cut.
     """
     boxes = job.boards.boxes
     graph = board_neighbours(boxes.rows, boxes.columns)
@@ -278,7 +278,7 @@ def rrn(job: Job) -> Learner:
         step=on_boards(RRNStep(model), job.boards.train),
         optimiser=lambda module: optimiser(module.parameters(), lr=1e-3, weight_decay=1e-4),
         temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
-        schedule=Schedule(epochs=1000, batch_size=8, goal=1.0),
+        schedule=Schedule(epochs=1000, batch_size=8, goal=1.0, clip_norm=None if model.perception is None else 1.0),
         monitor="board_accuracy",
     )
     return Learner(model, recipe, predicted(model))
