@@ -267,8 +267,8 @@ def perception(job: Job) -> LeNet | None:
 def rrn(job: Job) -> Learner:
     """The published settings, but for smaller batches and larger steps: there is time for few. The graph is given.
 
-    On images weight decay is that of AdamW: as a part of Adam's gradient, it takes all weights to zero before digits
-    are told apart. Later a single long gradient does so: they are cut.
+    On images weight decay is that of AdamW: with it in Adam's gradient a run never left the loss of a uniform guess.
+    One with AdamW learnt and fell back to it; gradients are cut there, in the belief that a long one was the cause.
     """
     boxes = job.boards.boxes
     graph = board_neighbours(boxes.rows, boxes.columns)
