@@ -6,14 +6,24 @@ import enum
 import json
 import math
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from neuralilp.cli.data import Data
-from neuralilp.cli.train import AsJson, Out, Resume, Threads, TimeLimit, disk_errors_told, finish, run_folder, seeds_of
+from neuralilp.cli.train import (
+    AsJson,
+    Out,
+    Resume,
+    Threads,
+    TimeLimit,
+    disk_errors_told,
+    finish,
+    of_seed,
+    run_folder,
+    seeds_of,
+)
 from neuralilp.cli.words import in_words
 
 Images = Annotated[
@@ -77,7 +87,7 @@ def train(
     torch.set_num_threads(threads)
     chosen = seeds_of(seeds)
     folders = {
-        seed: run_folder(TASK, method.value, points, seed=seed) if out is None else _of_seed(out, seed, chosen)
+        seed: run_folder(TASK, method.value, points, seed=seed) if out is None else of_seed(out, seed, chosen)
         for seed in chosen
     }
     place = data_folder(data, create=True)
@@ -91,7 +101,7 @@ def train(
                 out=folder,
                 seed=seed,
                 time_limit=None if math.isinf(time_limit) else time_limit,
-                start=None if start is None else cost_of_run(_of_seed(start, seed, chosen), loaded),
+                start=None if start is None else cost_of_run(of_seed(start, seed, chosen), loaded),
                 resume=resume,
                 report=progress(),
             )
@@ -99,11 +109,6 @@ def train(
             figures = {name: entry["pointwise_accuracy"] for name, entry in record["starts"].items()}
             typer.echo(f"began with {record['start']}, by validation: {in_words(figures)}")
         finish(record, folder, as_json)
-
-
-def _of_seed(folder: Path, seed: int, seeds: Sequence[int]) -> Path:
-    """One seed's part of what several seeds have in one folder."""
-    return folder if len(seeds) == 1 else folder / f"seed-{seed}"
 
 
 def data(

@@ -7,7 +7,7 @@ import enum
 import json
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -233,9 +233,8 @@ def knapsack(
     chosen = seeds_of(seeds)
     loaded = load_published(encodings) if encodings is not None else load(data_folder(data), items)
     for seed in chosen:
-        folder = run_folder(TASK, method.value, loaded.num_items, seed=seed)
-        if out is not None:
-            folder = out if len(chosen) == 1 else out / f"seed-{seed}"
+        own = run_folder(TASK, method.value, loaded.num_items, seed=seed)
+        folder = own if out is None else of_seed(out, seed, chosen)
         with disk_errors_told(folder):
             record = run(
                 loaded,
@@ -260,6 +259,11 @@ def seeds_of(text: str) -> list[int]:
     if len(set(seeds)) < len(seeds):
         raise typer.BadParameter(f"each seed must be there once, got {text!r}", param_hint="--seeds")
     return seeds
+
+
+def of_seed(folder: Path, seed: int, seeds: Sequence[int]) -> Path:
+    """One seed's part of what several seeds have in one folder."""
+    return folder if len(seeds) == 1 else folder / f"seed-{seed}"
 
 
 @contextlib.contextmanager
