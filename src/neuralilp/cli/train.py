@@ -210,7 +210,7 @@ def knapsack(
     ] = KnapsackMethod.ILPLOSS,
     encodings: Annotated[
         Path | None,
-        typer.Option(help="Folder in the published layout.", show_default="what `neuralilp data knapsack` made"),
+        typer.Option(help="Folder in the published layout.", show_default="made as by `neuralilp data knapsack`"),
     ] = None,
     seeds: Annotated[str, typer.Option("--seed", "--seeds", help="One run for each, as in 0, 0-9 or 0,3,5.")] = "0",
     time_limit: TimeLimit = 600.0,
@@ -224,14 +224,17 @@ def knapsack(
     import torch
 
     from neuralilp.tasks.data import data_folder
-    from neuralilp.tasks.knapsack.data import load, load_published
+    from neuralilp.tasks.knapsack.data import load_or_make, load_published
     from neuralilp.tasks.knapsack.methods import run
     from neuralilp.tasks.knapsack.table import TASK
     from neuralilp.training import progress
 
     torch.set_num_threads(threads)
     chosen = seeds_of(seeds)
-    loaded = load_published(encodings) if encodings is not None else load(data_folder(data), items)
+    if encodings is not None:
+        loaded = load_published(encodings)
+    else:
+        loaded = load_or_make(data_folder(data, create=True), items, progress=True)
     for seed in chosen:
         own = run_folder(TASK, method.value, loaded.num_items, seed=seed)
         folder = own if out is None else of_seed(out, seed, chosen)

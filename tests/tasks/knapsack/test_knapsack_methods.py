@@ -53,7 +53,7 @@ def test_full_supervision_reads_prices_and_weights(tmp_path: Path) -> None:
 def test_solver_free_learning_beats_a_network_without_a_program(tmp_path: Path) -> None:
     ours = finished("ilploss", tmp_path / "ours", time_limit=20.0)["test"]["vector_accuracy"]
     assert ours >= 0.5
-    assert ours > finished("mlp", tmp_path / "mlp")["test"]["vector_accuracy"]
+    assert ours > finished("mlp", tmp_path / "mlp", time_limit=2.0)["test"]["vector_accuracy"]
 
 
 def test_a_learnt_model_is_loaded_with_its_networks(tmp_path: Path) -> None:
@@ -143,7 +143,8 @@ def test_items_are_alike_at_first() -> None:
         LinearReader(0, 2)
 
 
-def test_ours_learns_the_toy(tmp_path: Path) -> None:
+def test_ours_learns_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "PLUS_EPOCHS", 40)
     data = toy(sentences=100, train=400)
     data = dataclasses.replace(data, table=in_principal_axes(data.table, 100))
     record = methods.run(data, "ilploss-plus", out=tmp_path / "run", time_limit=20.0)

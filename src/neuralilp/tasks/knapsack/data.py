@@ -17,7 +17,7 @@ from torch import Tensor
 
 from neuralilp.errors import FileFormatError, InputError, ShapeError
 from neuralilp.files import check_new, write_whole, written_whole
-from neuralilp.tasks.knapsack.encoder import encoder_name, read_vectors, sentence_vectors
+from neuralilp.tasks.knapsack.encoder import encode_words, encoder_name, read_vectors, sentence_vectors
 from neuralilp.tasks.knapsack.exact import solve_knapsacks
 from neuralilp.tasks.knapsack.sentences import Item, write_items
 from neuralilp.training.record import fingerprint
@@ -164,8 +164,7 @@ def make(
         path.parent.mkdir(parents=True, exist_ok=True)
         text = {"seed": corpus.seed, "splits": corpus.splits, "items": corpus.items}
         write_whole(corpus_path(folder), json.dumps(text, ensure_ascii=False, indent=0).encode())
-    sentences = [item.sentence for item in corpus.items]
-    sentence_vectors(sentences, path.parent, workers=workers, progress=progress)
+    encode_words([item.sentence for item in corpus.items], path.parent, workers=workers, progress=progress)
     parts = draw_instances(corpus, num_items, counts, seed)
     names = ("train", "validation", "test")
     arrays = {
@@ -176,6 +175,13 @@ def make(
     with written_whole(path) as part_path:
         np.savez_compressed(part_path, **arrays)
     return load(folder, num_items)
+
+
+def load_or_make(folder: Path, num_items: int, *, progress: bool = False) -> KnapsackData:
+    """What is in the data folder, or made there now, with the default sizes and seed."""
+    if instances_path(folder, num_items).exists():
+        return load(folder, num_items)
+    return make(folder, num_items, progress=progress)
 
 
 def read_corpus(folder: Path) -> Corpus:

@@ -49,19 +49,29 @@ WORDS = re.compile(r"[^\W\d_]+|\d+|[^\w\s]")
 """Letters, digits, or one sign."""
 
 
-def sentence_vectors(
-    sentences: Sequence[str], folder: Path, *, workers: int = 1, progress: bool = False
-) -> Float[Tensor, "sentence width"]:
+def sentence_vectors(sentences: Sequence[str], folder: Path) -> Float[Tensor, "sentence width"]:
     """Sums over the words of each sentence; the words' vectors are cached in ``folder``."""
+    words = words_of(sentences)
+    vocabulary = sorted({word for each in words for word in each})
+    vectors = encoded(vocabulary, folder)
+    place = {word: i for i, word in enumerate(vocabulary)}
+    bags = torch.tensor([place[word] for each in words for word in each])
+    starts = torch.tensor([0, *map(len, words[:-1])]).cumsum(0)
+    return functional.embedding_bag(bags, torch.cat([vectors, vectors**2], 1), starts, mode="sum")
+
+
+def encode_words(sentences: Sequence[str], folder: Path, *, workers: int = 1, progress: bool = False) -> None:
+    """The vectors of all words of the sentences into the cache, where they are not there yet."""
+    vocabulary = sorted({word for each in words_of(sentences) for word in each})
+    encoded(vocabulary, folder, workers=workers, progress=progress)
+
+
+def words_of(sentences: Sequence[str]) -> list[list[str]]:
     words = [WORDS.findall(sentence) for sentence in sentences]
     for number, each in enumerate(words):
         if not each:
             raise InputError(f"sentences must have words: sentence {number} is {sentences[number]!r}")
-    place = {word: i for i, word in enumerate(sorted({word for each in words for word in each}))}
-    vectors = encoded(list(place), folder, workers=workers, progress=progress)
-    bags = torch.tensor([place[word] for each in words for word in each])
-    starts = torch.tensor([0, *map(len, words[:-1])]).cumsum(0)
-    return functional.embedding_bag(bags, torch.cat([vectors, vectors**2], 1), starts, mode="sum")
+    return words
 
 
 def encoded(
