@@ -60,7 +60,7 @@ def test_a_learnt_model_is_loaded_with_its_networks(tmp_path: Path) -> None:
     finished("ilploss", tmp_path / "run", time_limit=0.5)
     networks = {
         "encoder": FilledAtFirst(ItemNetwork(3, 5), 4, 1.0),
-        "cost.network": PriceHead(),
+        "cost.network": PriceHead(4),
         "constraints.0.network": WeightHead(),
     }
     model = load(tmp_path / "run" / "model", networks=networks)
@@ -110,7 +110,7 @@ def test_vectors_that_do_not_fit() -> None:
         ShapeError, match=r"x must be `\*batch item 3`, vectors as wide as those of training, got \(2, 4, 5\)"
     ):
         model(torch.zeros(2, 4, 5))
-    with pytest.raises(ShapeError, match=r"cost must be a float tensor `\*batch 4`.*\(2, 6\)"):
+    with pytest.raises(ShapeError, match="x must have the 4 items of training, got 6"):
         model(torch.zeros(2, 6, 3))
     with pytest.raises(ShapeError, match="x must have at least one item"):
         model(torch.zeros(2, 0, 3))

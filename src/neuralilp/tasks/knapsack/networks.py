@@ -105,10 +105,20 @@ def check_vectors(x: Tensor, width: int) -> None:
         raise ShapeError(f"x must have at least one item, got {tuple(x.shape)}")
 
 
+def check_items(x: Tensor, num_items: int) -> None:
+    if x.shape[-2] != num_items:
+        raise ShapeError(f"x must have the {num_items} items of training, got {x.shape[-2]}")
+
+
 class PriceHead(nn.Module):
     """The first output of each item, as its cost."""
 
+    def __init__(self, num_items: int) -> None:
+        super().__init__()
+        self.num_items = num_items
+
     def forward(self, out: Float[Tensor, "*batch item output"]) -> Float[Tensor, "*batch item"]:
+        check_items(out, self.num_items)
         return out[..., 0]
 
 
@@ -122,7 +132,7 @@ class WeightHead(nn.Module):
 def new_model(network: nn.Module, num_items: int) -> NeuralILP:
     """c and A from the items' vectors, b = 1: A z + 1 >= 0. The network's first output is c, the others are A."""
     return NeuralILP(
-        NetworkCost(PriceHead()),
+        NetworkCost(PriceHead(num_items)),
         [NetworkConstraints(WeightHead(), offset=1.0)],
         Box(*BOUNDS, num_items),
         encoder=network,
@@ -142,8 +152,7 @@ class SubsetNetwork(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch item width"]) -> Float[Tensor, "*batch item"]:
         check_vectors(x, self.width)
-        if x.shape[-2] != self.num_items:
-            raise ShapeError(f"x must have the {self.num_items} items of training, got {x.shape[-2]}")
+        check_items(x, self.num_items)
         return self.layers(x.flatten(-2))
 
     @torch.no_grad()
