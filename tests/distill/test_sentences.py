@@ -179,5 +179,52 @@ def test_axes_and_names_must_fit() -> None:
         sentences(rules(4), Axes(("item",), (3,)))
     with pytest.raises(ShapeError, match="names must have one entry for each of the 4 variables, got 1"):
         explain(rules(4), names=["a"])
-    with pytest.raises(InputError, match="must not both be given"):
-        explain(rules(1), Axes(("item",), (1,)), ["a"])
+
+
+ROSTER = Axes.of_names(
+    [
+        f"{nurse}_{day}_{shift}"
+        for nurse in ("anna", "ben")
+        for day in ("mon", "tue", "wed")
+        for shift in ("early", "night")
+    ],
+    ("nurse", "day", "shift"),
+)
+
+
+def pairs(*places: tuple[str, str]) -> torch.Tensor:
+    """Rows -z_i - z_j for pairs of names such as ``anna_mon_night``."""
+    names = [name.removeprefix("z[").removesuffix("]").replace(", ", "_") for name in ROSTER.variable_names()]
+    rows = torch.zeros(len(places), 12)
+    for row, pair in zip(rows, places, strict=True):
+        row[[names.index(name) for name in pair]] = -1
+    return rows
+
+
+def test_rows_that_differ_in_where_they_begin() -> None:
+    every = [
+        (f"{nurse}_{day}_night", f"{nurse}_{after}_early")
+        for nurse in ("anna", "ben")
+        for day, after in (("mon", "tue"), ("tue", "wed"))
+    ]
+    lines = explain(rules(12, inequalities=(pairs(*every), torch.ones(4))), ROSTER)
+    assert lines[0] == "for every nurse and day, not both night and early, one day later (4 rows)"
+    assert lines[1] == "4 rows in 1 sentence, 0 rows unexplained"
+    lines = explain(rules(12, inequalities=(pairs(*every[:3]), torch.ones(3))), ROSTER)
+    assert lines[0] == "for every nurse and day, not both night and early, one day later (only 3 of 4 such rows)"
+    one = explain(rules(12, inequalities=(pairs(every[0]), torch.ones(1))), ROSTER, [f"v{i}" for i in range(12)])
+    assert one[0] == "v1 + v2 <= 1"
+
+
+@pytest.mark.parametrize(
+    ("names", "axes", "message"),
+    [
+        (["a_1", "a_2_3"], ("x", "y"), "axes must be one for each part of 'a_2_3', which has 3"),
+        (["a_1", "a_2", "b_1"], ("x", "y"), "expected b_2, got no more"),
+        (["a_1", "b_1", "a_2", "b_2"], ("x", "y"), "expected a_2, got b_1"),
+        (["a_1", "a_1"], ("x", "y"), "expected no more, got a_1"),
+    ],
+)
+def test_names_that_give_no_axes(names: list[str], axes: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Axes.of_names(names, axes)

@@ -86,7 +86,7 @@ def _rounded(
 
     The offset is tight: b = -min a·y. Real rows keep theirs, unless a solution needs more room.
     """
-    for whole in _candidates(row.a, largest):
+    for whole in candidates_of(row.a, largest):
         if negatives is None:
             norm = np.linalg.norm(row.a)
             if sines(whole[None].astype(np.float64), row.a[None] / norm)[0] > rounding:
@@ -98,7 +98,7 @@ def _rounded(
     return Inequality(row.a, max(row.b, -float((solutions @ row.a).min())), False)
 
 
-def _candidates(a: FloatArray, largest: int) -> Iterator[IntArray]:
+def candidates_of(a: FloatArray, largest: int) -> Iterator[IntArray]:
     """The row at many scales rounded, by largest coefficient, and then by angle to the row."""
     seen: set[bytes] = set()
     share = a / np.abs(a).max()
@@ -122,13 +122,20 @@ def _least_in_box(row: Inequality, bounds: Bounds) -> float:
 
 
 def _irredundant(rows: list[Inequality], bounds: Bounds, equalities: ConstraintBlock) -> list[Inequality]:
-    """The rows without those that the linear relaxation of the others implies."""
-    kept = sorted(rows, key=lambda row: row.effort)
-    for row in reversed(kept.copy()):
-        others = [other for other in kept if other is not row]
-        blocks = (equalities, inequality_block(others, len(row.a)))
-        if smallest(row.a, blocks, bounds, relax=True) + row.b >= -SEPARATED:
-            kept = others
+    """The rows without those that the linear relaxation of the others implies, the easiest to read first."""
+    ordered = sorted(rows, key=lambda row: row.effort)
+    a, b = np.array([row.a for row in ordered]), np.array([row.b for row in ordered])
+    return [ordered[i] for i in irredundant(a.reshape(-1, len(bounds.lower)), b, bounds, (equalities,))]
+
+
+def irredundant(a: FloatArray, b: FloatArray, bounds: Bounds, others: tuple[ConstraintBlock, ...] = ()) -> list[int]:
+    """Places of the rows that are left when those that the relaxation of the rest implies go, the last one first."""
+    kept = list(range(len(a)))
+    for i in reversed(range(len(a))):
+        rest = [j for j in kept if j != i]
+        block = ConstraintBlock(torch.from_numpy(a[rest]), torch.from_numpy(b[rest]))
+        if smallest(a[i], (*others, block), bounds, relax=True) + b[i] >= -SEPARATED:
+            kept = rest
     return kept
 
 

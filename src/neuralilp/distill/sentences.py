@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import re
 from collections.abc import Sequence
 
 from neuralilp.distill.rules import Distilled
@@ -20,6 +22,8 @@ class Axes:
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
+    labels: tuple[tuple[str, ...], ...] | None = None
+    """Of the places along each axis; without, they are counted from 1."""
 
     def __post_init__(self) -> None:
         if not self.names or len(self.names) != len(self.sizes):
@@ -28,6 +32,32 @@ class Axes:
             raise InputError(f"sizes must be positive, got {self.sizes}")
         if len(set(self.names)) < len(self.names) or not all(self.names):
             raise InputError(f"names must differ, none of them empty, got {self.names}")
+        if self.labels is not None and tuple(map(len, self.labels)) != self.sizes:
+            raise InputError(f"labels must be as many as sizes, {self.sizes}, got {tuple(map(len, self.labels))}")
+
+    @classmethod
+    def of_names(cls, names: Sequence[str], axes: Sequence[str]) -> Axes:
+        """From variables that are named by their places, such as ``anna_mon_night`` for nurse, day and shift.
+
+        Parts are separated by ``_``, ``.``, ``/``, ``:``, ``|`` or blanks. There must be a variable for every
+        combination of places, the last part running fastest.
+        """
+        parts = [re.split(r"[_./:|\s]+", name) for name in names]
+        for name, part in zip(names, parts, strict=True):
+            if len(part) != len(axes):
+                raise InputError(f"axes must be one for each part of {name!r}, which has {len(part)}, got {list(axes)}")
+        labels = tuple(tuple(dict.fromkeys(each)) for each in zip(*parts, strict=True))
+        for name, part, expected in itertools.zip_longest(names, parts, itertools.product(*labels)):
+            if part is None or tuple(part) != expected:
+                raise InputError(
+                    f"axes need a variable for every combination, the last part running fastest: expected "
+                    f"{'_'.join(expected) if expected else 'no more'}, got {name or 'no more'}"
+                )
+        return cls(tuple(axes), tuple(map(len, labels)), labels)
+
+    def label(self, axis: int, place: int) -> str:
+        """``night``, or ``shift 3``."""
+        return f"{self.names[axis]} {place + 1}" if self.labels is None else self.labels[axis][place]
 
     def place(self, variable: int) -> tuple[int, ...]:
         place = []
@@ -37,9 +67,9 @@ class Axes:
         return tuple(reversed(place))
 
     def variable_names(self) -> list[str]:
-        """``z[row 1, column 2, digit 3]``, counted from 1."""
+        """``z[row 1, column 2, digit 3]``, counted from 1, or with the labels."""
         places = map(self.place, range(math.prod(self.sizes)))
-        return [f"z[{', '.join(f'{n} {i + 1}' for n, i in zip(self.names, place, strict=True))}]" for place in places]
+        return [f"z[{', '.join(self.label(axis, i) for axis, i in enumerate(place))}]" for place in places]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,11 +91,12 @@ class Sentence:
         return f"{self.text} ({_count(self.rows, 'row')})"
 
 
-def sentences(distilled: Distilled, axes: Axes) -> list[Sentence]:
+def sentences(distilled: Distilled, axes: Axes, names: Sequence[str] | None = None) -> list[Sentence]:
     """The rules as sentences, largest families first, then rows that no sentence covers, as plain text.
 
     A family are rows of unit coefficients with one right side over sets of one shape: along each axis a single
-    place, the whole axis, or one of the equal contiguous blocks that tile it.
+    place, the whole axis, or one of the equal contiguous blocks that tile it. Rows over a few variables that are the
+    same but for where they begin are a family too: "for every nurse and day, not both night and, one day later, early".
     """
     n = distilled.equalities.a.shape[-1]
     if math.prod(axes.sizes) != n:
@@ -83,7 +114,9 @@ def sentences(distilled: Distilled, axes: Axes) -> list[Sentence]:
         Sentence(_sentence(shape, relation, right, axes), len(sets), _possible(shape, axes))
         for (shape, relation, right), sets in families.items()
     ]
-    names = axes.variable_names()
+    moved, plain = _moved_families(plain, axes)
+    found += moved
+    names = axes.variable_names() if names is None else names
     found.sort(key=lambda sentence: (-sentence.rows, sentence.text))
     return found + [Sentence(row.text(names), 1, 1, is_explained=False) for row in plain]
 
@@ -93,12 +126,15 @@ MOST_REAL = 5
 
 
 def explain(distilled: Distilled, axes: Axes | None = None, names: Sequence[str] | None = None) -> list[str]:
-    """Lines to print: sentences where there are axes, else rows, then what was dropped or could not be explained."""
-    if axes is not None and names is not None:
-        raise InputError("axes and names must not both be given: axes name the variables")
+    """Lines to print: sentences where there are axes, else rows, then what was dropped or could not be explained.
+
+    ``names`` are those of the variables, for rows that no sentence covers.
+    """
     real = distilled.num_unexplained
+    if names is not None:
+        names = variable_names(names, distilled.equalities.a.shape[-1])
     if axes is not None:
-        said = sentences(distilled, axes)
+        said = sentences(distilled, axes, names)
         lines = [str(sentence) for sentence in said]
         explained = [sentence for sentence in said if sentence.is_explained]
         left = len(said) - len(explained)
@@ -134,6 +170,59 @@ def _shape(row: Row, axes: Axes) -> tuple[int, ...] | None:
             return None
         shape.append(length)
     return tuple(shape) if math.prod(shape) == len(row.variables) else None
+
+
+MOST_MOVED = 4
+"""Variables of a row that may belong to a family of moved rows."""
+
+
+def _moved_families(rows: Sequence[Row], axes: Axes) -> tuple[list[Sentence], list[Row]]:
+    """Sentences about two or more rows that differ only in where they begin, and the rows that are left."""
+    families: dict[tuple[str, float, tuple[tuple[int, ...], ...]], dict[Row, tuple[int, ...]]] = {}
+    for row in rows:
+        if set(row.coefficients) == {1.0} and 2 <= len(row.variables) <= MOST_MOVED and row.right >= 0:
+            places = sorted(map(axes.place, row.variables))
+            steps = tuple(tuple(at - first for at, first in zip(place, places[0], strict=True)) for place in places)
+            families.setdefault((row.relation, row.right, steps), {})[row] = places[0]
+    families = {key: starts for key, starts in families.items() if len(starts) > 1}
+    covered = {row for starts in families.values() for row in starts}
+    said = [_moved_sentence(*key, list(starts.values()), axes) for key, starts in families.items()]
+    return said, [row for row in rows if row not in covered]
+
+
+def _moved_sentence(
+    relation: str, right: float, steps: Sequence[tuple[int, ...]], starts: Sequence[tuple[int, ...]], axes: Axes
+) -> Sentence:
+    """An axis along which all rows begin at one place is told by its labels, and another by how far places are."""
+    possible, scopes, fixed = 1, [], set()
+    for axis, (name, size) in enumerate(zip(axes.names, axes.sizes, strict=True)):
+        along = [step[axis] for step in steps]
+        if len({start[axis] for start in starts}) == 1 and size > 1:
+            fixed.add(axis)
+        elif size > 1:
+            scopes.append(name)
+            possible *= size - (max(along) - min(along))
+    same = [axis for axis in sorted(fixed) if len({step[axis] for step in steps}) == 1]
+    items = [
+        ", ".join(
+            [axes.label(axis, starts[0][axis] + step[axis]) for axis in sorted(fixed) if axis not in same]
+            + [_later(step[axis], axes.names[axis]) for axis in range(len(step)) if axis not in fixed and step[axis]]
+        )
+        or "one"
+        for step in steps
+    ]
+    if relation == "<=" and right == 1 and len(items) == 2:
+        what = f"not both {items[0]} and {items[1]}"
+    else:
+        what = f"{QUANTIFIERS[relation]} {_number(int(right))} of {'; '.join(items)}"
+    scope = [f"every {_and(scopes)}"] if scopes else []
+    scope += [axes.label(axis, starts[0][axis]) for axis in same]
+    return Sentence(f"for {' and '.join(scope)}, {what}" if scope else what, len(starts), possible)
+
+
+def _later(step: int, name: str) -> str:
+    count = f"{_number(abs(step))} {name if abs(step) == 1 else _plural(name)}"
+    return f"{count} {'later' if step > 0 else 'before'}"
 
 
 def _possible(shape: tuple[int, ...], axes: Axes) -> int:

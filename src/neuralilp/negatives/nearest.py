@@ -59,8 +59,8 @@ def nearest_improving(
         if value < 1:
             raise InputError(f"{name} must be positive, got {value}")
     block = ConstraintBlock(a, b).unit()
-    first = _Neighbourhood(block, bounds, moves(solution, hops, max_moves, generator))
-    later = _Neighbourhood(block, bounds, moves(solution, max(hops - 1, 1), max_moves, generator))
+    first = Neighbourhood(block, bounds, moves(solution, hops, max_moves, generator))
+    later = Neighbourhood(block, bounds, moves(solution, max(hops - 1, 1), max_moves, generator))
     enough = tie(cost, solution)
     found = []
     chunk = max(CHUNK // max(len(first.moves), beam * len(later.moves)), 1)
@@ -105,7 +105,7 @@ def moves(
     return torch.cat(parts)
 
 
-class _Neighbourhood:
+class Neighbourhood:
     """Points one move away, against fixed rows and bounds."""
 
     def __init__(self, rows: ConstraintBlock, bounds: Bounds, moves: Tensor) -> None:
