@@ -1,6 +1,8 @@
 """neuralilp learns integer linear programs, cost and constraints, from examples, without a solver while it learns."""
 
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from neuralilp.annealing import MilestoneTemperature as MilestoneTemperature
 from neuralilp.annealing import PlateauTemperature as PlateauTemperature
@@ -59,3 +61,15 @@ from neuralilp.warmstart import affine_hull as affine_hull
 from neuralilp.warmstart import fit_optimality_conditions as fit_optimality_conditions
 
 __version__ = _version("neuralilp")
+
+if _TYPE_CHECKING:
+    from neuralilp.estimator import ProgramLearner as ProgramLearner
+
+
+def __getattr__(name: str) -> _Any:
+    """ProgramLearner is imported when it is used: scikit-learn, which it builds on, takes a second."""
+    if name == "ProgramLearner":
+        from neuralilp.estimator import ProgramLearner
+
+        return ProgramLearner
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

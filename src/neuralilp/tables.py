@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
+import importlib
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +20,19 @@ CSV, PARQUET = ".csv", ".parquet"
 SUFFIXES = (CSV, PARQUET)
 
 
-class Table(NamedTuple):
-    """Rows of numbers under names of columns."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of numbers under names of columns; numpy takes it as an array, and the estimator as a data frame."""
 
     names: tuple[str, ...]
     values: NDArray[np.float64]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.values, dtype=dtype)
 
     def select(self, names: Sequence[str], source: str) -> Table:
         """The columns of these names in this order; ``source`` is where the table is from, for the error."""
@@ -37,11 +47,7 @@ def read_table(path: Path, *, without: Sequence[str] = ()) -> Table:
 
     All entries must be finite numbers, but for the columns ``without``, which are left out.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise FileFormatError(f"{path} must end in {' or '.join(SUFFIXES)}")
-    if not path.is_file():
-        raise FileFormatError(f"there is no file {path}")
-    names, rows = _read_csv(path) if path.suffix.lower() == CSV else _read_parquet(path)
+    names, rows = _read(path)
     for name in without:
         if name not in names:
             raise FileFormatError(f"{path} has no column {name!r} to leave out; it has {', '.join(names)}")
@@ -52,6 +58,11 @@ def read_table(path: Path, *, without: Sequence[str] = ()) -> Table:
     if not len(values):
         raise FileFormatError(f"{path} has no rows beside the names of its columns")
     return Table(tuple(names[j] for j in kept), values)
+
+
+def column_names(path: Path) -> tuple[str, ...]:
+    """Of a file that :func:`read_table` can read."""
+    return tuple(_read(path)[0])
 
 
 def write_table(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -80,7 +91,15 @@ def _text(entry: object) -> object:
     return entry
 
 
-def _read_csv(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def _read(path: Path) -> tuple[list[str], list[tuple[int, list[Any]]]]:
+    if path.suffix.lower() not in SUFFIXES:
+        raise FileFormatError(f"{path} must end in {' or '.join(SUFFIXES)}")
+    if not path.is_file():
+        raise FileFormatError(f"there is no file {path}")
+    return _read_csv(path) if path.suffix.lower() == CSV else _read_parquet(path)
+
+
+def _read_csv(path: Path) -> tuple[list[str], list[tuple[int, list[Any]]]]:
     """Names, and the lines that are not blank with their numbers, counted from 1."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -119,7 +138,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_parquet(path: Path) -> tuple[list[str], list[tuple[int, list[object]]]]:
+def _read_parquet(path: Path) -> tuple[list[str], list[tuple[int, list[Any]]]]:
     pyarrow, parquet = _pyarrow()
     try:
         table = parquet.read_table(path)
@@ -134,13 +153,11 @@ def _read_parquet(path: Path) -> tuple[list[str], list[tuple[int, list[object]]]
 
 def _pyarrow() -> tuple[Any, Any]:
     try:
-        import pyarrow  # type: ignore[import-not-found,unused-ignore]
-        import pyarrow.parquet  # type: ignore[import-not-found,unused-ignore]
+        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise BackendMissingError(
             "Parquet files need the package pyarrow: pip install 'neuralilp[parquet]', or use CSV"
         ) from None
-    return pyarrow, pyarrow.parquet
 
 
 def _number(path: Path, row: int, name: str, entry: object) -> float:

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from neuralilp import __version__
-from neuralilp.cli import bench, data, demo, explain, keypoints, table, train
+from neuralilp.cli import bench, data, demo, explain, fit, keypoints, table, train
 from neuralilp.errors import NeuralILPError
 
 
@@ -50,7 +50,10 @@ def main(
 
 # A command is registered as a function, a group of commands with app.add_typer(group.app, name="group").
 app.command("demo")(demo.run)
+app.command("fit")(fit.fit)
+app.command("solve")(fit.solve)
 app.command("explain")(explain.explain)
+app.command("export")(fit.export)
 data.app.command("keypoints")(keypoints.data)
 train.app.command("keypoints")(keypoints.train)
 app.add_typer(bench.app, name="bench")

@@ -1,4 +1,4 @@
-"""``neuralilp explain``: what a run has learnt, in words."""
+"""``neuralilp explain``: what was learnt, by ``fit`` or in a run of a task, in words."""
 
 from __future__ import annotations
 
@@ -12,14 +12,22 @@ from neuralilp.cli.words import in_words
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="Run folder, or its record.json.")],
+    run: Annotated[Path, typer.Argument(help="Model folder of `neuralilp fit`, run folder, or its record.json.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
 ) -> None:
-    """The rules that were read from the learnt constraints, and how well they do."""
+    """The rules that were learnt, or read from learnt constraints, and how well they do."""
     from neuralilp.errors import FileFormatError
+    from neuralilp.estimator import ProgramLearner
+    from neuralilp.learner_files import FACTS_FILE
+    from neuralilp.reporting import as_facts
     from neuralilp.tasks.table import RECORD_FILE
     from neuralilp.training import read_record
 
+    if (run / FACTS_FILE).is_file():
+        learner = ProgramLearner.load(run)
+        learnt = {"rules": learner.rules_, "report": as_facts(learner.report_)}
+        typer.echo(json.dumps(learnt) if as_json else learner.explain())
+        return
     path = run / RECORD_FILE if run.is_dir() else run
     record = read_record(path)
     rules = record.get("rules")
