@@ -1,12 +1,14 @@
 """Rostering: the rules behind past rosters.
 
-Five nurses, a week, three shifts a day. A planner has filled in the rosters, keeping rules that were never written down,
-and as cheaply as these allow by what each nurse would rather not do. Given the rosters and the costs, the rules are learnt.
+Five nurses, a week, three shifts a day. A planner has filled in the rosters, keeping rules that were never written
+down, and as cheaply as these allow by what each nurse would rather not do. Given rosters and costs, the rules are
+learnt.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 
 import numpy as np
 import torch
@@ -31,7 +33,7 @@ def hidden_rules() -> list[tuple[dict[str, float], float]]:
     for nurse in NURSES:
         for day in DAYS:
             rules.append(({f"{nurse}_{day}_{shift}": -1.0 for shift in SHIFTS}, 1.0))
-        for day, after in zip(DAYS, DAYS[1:], strict=False):
+        for day, after in itertools.pairwise(DAYS):
             rules.append(({f"{nurse}_{day}_night": -1.0, f"{nurse}_{after}_early": -1.0}, 1.0))
         rules.append(({f"{nurse}_{day}_{shift}": -1.0 for day in DAYS for shift in SHIFTS}, MOST_SHIFTS))
         rules.append(({f"{nurse}_{day}_night": -1.0 for day in DAYS}, MOST_NIGHTS))
@@ -51,9 +53,8 @@ def past_rosters(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Costs and the cheapest rosters: nurses have days that they dislike; now and then one likes to work."""
     rng = np.random.default_rng(seed)
     mood = rng.normal(0.0, 0.6, (count, len(NURSES), len(DAYS), 1))
-    cost = torch.from_numpy(
-        (0.4 + mood + rng.normal(0.0, 0.8, (count, len(NURSES), len(DAYS), len(SHIFTS)))).reshape(count, -1)
-    )
+    own = rng.normal(0.4, 0.8, (count, len(NURSES), len(DAYS), len(SHIFTS)))
+    cost = torch.from_numpy((own + mood).reshape(count, -1))
     n = len(NAMES)
     bounds = ni.Bounds(torch.zeros(n, dtype=torch.float64), torch.ones(n, dtype=torch.float64))
     answer = ni.solve(ni.IntegerProgram(cost, bounds, (hidden_block(),)), workers=-1)
