@@ -11,10 +11,11 @@ import argparse
 import itertools
 
 import numpy as np
+import pandas
 import torch
 
 import neuralilp as ni
-from neuralilp.estimator import ProgramLearner
+from neuralilp.distill import implied_rows
 
 NURSES = ("anna", "ben", "cem", "dora", "eva")
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -61,26 +62,14 @@ def past_rosters(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return cost.numpy(), answer.z.numpy()
 
 
-def recovered(learner: ProgramLearner) -> tuple[int, int]:
-    """How many of the hidden rules the learnt program implies, and how many there are."""
-    found, hidden = learner.program_, hidden_block()
-    count = 0
-    for a, b in zip(hidden.a, hidden.b, strict=True):
-        worst = ni.solve(ni.IntegerProgram(a, found.bounds, found.blocks), time_limit=10)
-        count += bool(worst.objective + b > -1e-6)
-    return count, len(hidden.b)
-
-
-def main(rosters: int = 400, seed: int = 0) -> ProgramLearner:
+def main(rosters: int = 400, seed: int = 0) -> ni.ProgramLearner:
     costs, solutions = past_rosters(rosters + 100, seed)
-    learner = ProgramLearner(axes=("nurse", "day", "shift"), workers=-1)
-    import pandas
-
+    learner = ni.ProgramLearner(axes=("nurse", "day", "shift"), workers=-1)
     frame, prices = (pandas.DataFrame(table, columns=NAMES) for table in (solutions, costs))
     learner.fit(prices[:rosters], frame[:rosters])
     print(learner.explain())
-    count, total = recovered(learner)
-    print(f"\nhidden rules that the learnt ones imply: {count} of {total}")
+    implied = implied_rows(learner.program_, hidden_block())
+    print(f"\nhidden rules that the learnt ones imply: {int(implied.sum())} of {len(implied)}")
     print(f"new rosters that are the planner's own: {learner.score(prices[rosters:], frame[rosters:]):.1%}")
     return learner
 

@@ -228,3 +228,13 @@ def test_rows_that_differ_in_where_they_begin() -> None:
 def test_names_that_give_no_axes(names: list[str], axes: tuple[str, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Axes.of_names(names, axes)
+
+
+def test_an_axis_at_one_place_is_told_by_its_label() -> None:
+    """Each nurse has at most two nights; of other shifts nothing is said."""
+    names = [name.removeprefix("z[").removesuffix("]") for name in ROSTER.variable_names()]
+    rows = torch.zeros(2, 12)
+    for row, nurse in zip(rows, ("anna", "ben"), strict=True):
+        row[[names.index(f"{nurse}, {day}, night") for day in ("mon", "tue", "wed")]] = -1
+    lines = explain(rules(12, inequalities=(rows, torch.full((2,), 2.0))), ROSTER)
+    assert lines[0] == "for every nurse and night, at most two days (2 rows)"

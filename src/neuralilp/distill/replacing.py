@@ -6,14 +6,16 @@ import dataclasses
 from typing import overload
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from neuralilp.blocks import ConstraintBlock
 from neuralilp.constraints import KnownConstraints
 from neuralilp.distill.rules import Distilled
-from neuralilp.errors import ShapeError
+from neuralilp.errors import InputError, ShapeError
 from neuralilp.model import NeuralILP
 from neuralilp.program import IntegerProgram
+from neuralilp.solving import Status, solve
 
 
 @overload
@@ -43,6 +45,22 @@ def with_rules(
     ]
     model = NeuralILP(learnt.cost, [*known, *rules], learnt.box, encoder=learnt.encoder)
     return model.to(learnt.box.lower.device).train(learnt.training)
+
+
+@torch.no_grad()
+def implied_rows(
+    program: IntegerProgram, rows: ConstraintBlock, *, time_limit: float = 10.0
+) -> Bool[Tensor, " constr"]:
+    """Which of the inequalities hold at every integer point of a program, for comparison with true rules.
+
+    Each is minimised over the program; one that is not settled within ``time_limit`` seconds counts as not implied.
+    """
+    if rows.is_equality:
+        raise InputError("rows must be inequalities: give an equality as two of them")
+    own = dataclasses.replace(program.to(torch.float64), cost=rows.a.double())
+    answer = solve(own, time_limit=time_limit)
+    is_settled = torch.tensor([status is Status.OPTIMAL for status in answer.status])
+    return is_settled & (answer.objective + rows.b.double() > -1e-6)
 
 
 @torch.no_grad()

@@ -110,10 +110,7 @@ def sentences(distilled: Distilled, axes: Axes, names: Sequence[str] | None = No
         else:
             families.setdefault((shape, row.relation, row.right), set()).add(row.variables)
     plain += [*rows_of(distilled.unexplained_equalities), *rows_of(distilled.unexplained_inequalities)]
-    found = [
-        Sentence(_sentence(shape, relation, right, axes), len(sets), _possible(shape, axes))
-        for (shape, relation, right), sets in families.items()
-    ]
+    found = [_slice_sentence(*key, sets, axes) for key, sets in families.items()]
     moved, plain = _moved_families(plain, axes)
     found += moved
     names = axes.variable_names() if names is None else names
@@ -225,13 +222,19 @@ def _later(step: int, name: str) -> str:
     return f"{count} {'later' if step > 0 else 'before'}"
 
 
-def _possible(shape: tuple[int, ...], axes: Axes) -> int:
-    return math.prod(size // length for size, length in zip(axes.sizes, shape, strict=True))
-
-
-def _sentence(shape: tuple[int, ...], relation: str, right: float, axes: Axes) -> str:
+def _slice_sentence(
+    shape: tuple[int, ...], relation: str, right: float, sets: set[tuple[int, ...]], axes: Axes
+) -> Sentence:
+    """An axis along which all rows are at one and the same place is told by its label."""
     along = list(zip(axes.names, axes.sizes, shape, strict=True))
-    single = [name for name, size, length in along if length == 1 and size > 1]
+    starts = [axes.place(variables[0]) for variables in sets]
+    fixed = {
+        axis: starts[0][axis]
+        for axis, (_, size, length) in enumerate(along)
+        if length == 1 and size > 1 and len(sets) > 1 and len({start[axis] for start in starts}) == 1
+    }
+    possible = math.prod(size // length for axis, (_, size, length) in enumerate(along) if axis not in fixed)
+    single = [name for axis, (name, size, length) in enumerate(along) if length == 1 and size > 1 and axis not in fixed]
     blocks = [_count(length, name) for name, size, length in along if 1 < length < size]
     counted = [name for name, _, length in along if length > 1]
     if len(counted) == 1:
@@ -249,7 +252,9 @@ def _sentence(shape: tuple[int, ...], relation: str, right: float, axes: Axes) -
         scopes.append(f"every {'block' if len(blocks) == 1 else 'box'} of {' by '.join(blocks)}")
     if single:
         scopes.append(f"every {_and(single)}")
-    return f"for {' and '.join(scopes)}, {count} {what}" if scopes else f"{count} {what}"
+    scopes += [axes.label(axis, place) for axis, place in fixed.items()]
+    text = f"for {' and '.join(scopes)}, {count} {what}" if scopes else f"{count} {what}"
+    return Sentence(text, len(sets), possible)
 
 
 def _number(count: int) -> str:
