@@ -82,7 +82,7 @@ def test_at_most_and_at_least_over_blocks_and_combinations() -> None:
     assert explain(rules(84, inequalities=(a, b)), SHIFTS) == [
         "for every worker and day, at most one shift (28 rows)",
         "for every day, at least one combination of worker and shift (14 rows)",
-        "for every block of 7 days and every worker and shift, at most five days (only 4 of 12 such rows)",
+        "for every block of 7 days and every worker and shift 3, at most five days (4 rows)",
         "for every worker, at most ten combinations of day and shift (2 rows)",
         "for every worker and shift, no day (only 1 of 6 such rows)",
         "49 rows in 5 sentences, 0 rows unexplained",
