@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/ready
 
-.PHONY: demo test lint coverage bench experiments-random experiments-sudoku experiments-knapsack \
+.PHONY: demo test lint coverage docs bench experiments-random experiments-sudoku experiments-knapsack \
 	experiments-keypoints clean
 
 $(READY): pyproject.toml constraints.txt
@@ -29,6 +29,9 @@ test: lint
 
 coverage: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --cov --cov-report=term
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --site-dir site
 
 bench: $(READY)
 	$(BIN)/neuralilp bench step --task random-constraints
@@ -154,4 +157,4 @@ $(KEYPOINTS)/%/record.json: | $(STARTS)/$$(call part,2)/$$(call part,3)/record.j
 	$(keep)
 
 clean:
-	rm -rf .venv demo build src/neuralilp.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv demo build site src/neuralilp.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

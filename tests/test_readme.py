@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,22 @@ def test_training_guide_learns_twice(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "runs" / "at-most-three" / "curves.png").exists()
     assert names["state"].a.shape[:2] == (1, 1)
     assert ni.vector_accuracy(names["answer"].z, names["solutions"][1000:]) == 1
+
+
+@pytest.mark.parametrize("page", ["index", "tables", "scaling"])
+def test_other_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = run_snippets(ROOT / "docs" / f"{page}.md")
+    if page == "tables":
+        assert [each.row for each in names["learner"].report_.contradictions] == [7]
+
+
+def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="needs pip install 'neuralilp[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert built.returncode == 0, built.stderr
+    assert "ILPLoss" in (tmp_path / "site" / "reference" / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
