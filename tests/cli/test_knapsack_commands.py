@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +95,15 @@ def test_training_makes_data_that_is_not_there(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.stderr
     records = [json.loads((tmp_path / run / "record.json").read_text()) for run in ("made", "loaded")]
     assert records[0]["data_fingerprint"] == records[1]["data_fingerprint"]
+
+
+def test_seeds_at_once(encodings: Path, tmp_path: Path) -> None:
+    """In two processes; as a command, since what the type checks of the test run wrap cannot be sent to another."""
+    words = ["train", "knapsack", "--encodings", encodings, "--method", "mlp", "--time-limit", 1, "--seeds", "0-1"]
+    words += ["--jobs", 2, "--json", "--out", tmp_path / "runs"]
+    code = f"from neuralilp.cli import app; app({[str(word) for word in words]!r})"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+    records = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert [record["seed"] for record in records] == [0, 1]
+    assert (tmp_path / "runs" / "seed-1" / "record.json").exists()

@@ -7,13 +7,14 @@ import json
 import math
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from neuralilp.cli.data import Data
 from neuralilp.cli.train import (
     AsJson,
+    Jobs,
     Out,
     Resume,
     Threads,
@@ -23,6 +24,7 @@ from neuralilp.cli.train import (
     of_seed,
     run_folder,
     seeds_of,
+    swept,
 )
 from neuralilp.cli.words import in_words
 
@@ -73,6 +75,7 @@ def train(
     data: Data = None,
     resume: Resume = False,
     threads: Threads = 1,
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Match keypoints of two images, learning the cost and that matches are one to one (Section 4.4 of the paper)."""
@@ -93,22 +96,25 @@ def train(
     place = data_folder(data, create=True)
     with disk_errors_told(folders[chosen[0]]):
         loaded = load(place, images, points, weights=weights, progress=True)
-    for seed, folder in folders.items():
-        with disk_errors_told(folder):
-            record = run(
-                loaded,
-                method.value,
-                out=folder,
-                seed=seed,
-                time_limit=None if math.isinf(time_limit) else time_limit,
-                start=None if start is None else cost_of_run(of_seed(start, seed, chosen), loaded),
-                resume=resume,
-                report=progress(),
-            )
+
+    def one(seed: int) -> dict[str, Any] | None:
+        torch.set_num_threads(threads)
+        return run(
+            loaded,
+            method.value,
+            out=folders[seed],
+            seed=seed,
+            time_limit=None if math.isinf(time_limit) else time_limit,
+            start=None if start is None else cost_of_run(of_seed(start, seed, chosen), loaded),
+            resume=resume,
+            report=progress(),
+        )
+
+    for seed, record in swept(one, folders, jobs):
         if record is not None and start is not None:
             figures = {name: entry["pointwise_accuracy"] for name, entry in record["starts"].items()}
             typer.echo(f"began with {record['start']}, by validation: {in_words(figures)}")
-        finish(record, folder, as_json)
+        finish(record, folders[seed], as_json)
 
 
 def data(

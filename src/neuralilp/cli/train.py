@@ -7,7 +7,7 @@ import enum
 import json
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +31,7 @@ Resume = Annotated[
     typer.Option("--resume", help="Go on with the run in the folder; begin where there is none.", show_default="off"),
 ]
 Threads = Annotated[int, typer.Option(help="Threads that PyTorch may use.", min=1)]
+Jobs = Annotated[int, typer.Option(help="Seeds that run at once, each in a process; -1 for one a core.")]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the record as one JSON object, the last line.", show_default="off")
 ]
@@ -218,6 +219,7 @@ def knapsack(
     data: Data = None,
     resume: Resume = False,
     threads: Threads = 1,
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Learn prices, weights and the capacity from sentences and the best choices (Section 4.3 of the paper)."""
@@ -235,20 +237,38 @@ def knapsack(
         loaded = load_published(encodings)
     else:
         loaded = load_or_make(data_folder(data, create=True), items, progress=True)
-    for seed in chosen:
-        own = run_folder(TASK, method.value, loaded.num_items, seed=seed)
-        folder = own if out is None else of_seed(out, seed, chosen)
+    folders = {
+        seed: run_folder(TASK, method.value, loaded.num_items, seed=seed) if out is None else of_seed(out, seed, chosen)
+        for seed in chosen
+    }
+
+    def one(seed: int) -> dict[str, Any] | None:
+        torch.set_num_threads(threads)
+        return run(
+            loaded,
+            method.value,
+            out=folders[seed],
+            seed=seed,
+            time_limit=None if math.isinf(time_limit) else time_limit,
+            resume=resume,
+            report=progress(),
+        )
+
+    for seed, record in swept(one, folders, jobs):
+        finish(record, folders[seed], as_json)
+
+
+def swept(
+    one: Callable[[int], dict[str, Any] | None], folders: Mapping[int, Path], jobs: int
+) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Seeds and the records of their runs, as they come; in ``jobs`` processes, or where joblib's backend says."""
+    import joblib  # type: ignore[import-untyped]
+
+    records = joblib.Parallel(n_jobs=jobs, return_as="generator")(joblib.delayed(one)(seed) for seed in folders)
+    for seed, folder in folders.items():
         with disk_errors_told(folder):
-            record = run(
-                loaded,
-                method.value,
-                out=folder,
-                seed=seed,
-                time_limit=None if math.isinf(time_limit) else time_limit,
-                resume=resume,
-                report=progress(),
-            )
-        finish(record, folder, as_json)
+            record = next(records)
+        yield seed, record
 
 
 def seeds_of(text: str) -> list[int]:
