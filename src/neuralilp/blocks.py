@@ -90,6 +90,11 @@ class ConstraintBlock:
         slack = None if self.slack is None else self.slack / norm
         return ConstraintBlock(self.a / norm.unsqueeze(-1), self.b / norm, slack, self.is_learned, is_unit=True)
 
+    def double(self) -> ConstraintBlock:
+        """The same rows in float64."""
+        slack = None if self.slack is None else self.slack.double()
+        return dataclasses.replace(self, a=self.a.double(), b=self.b.double(), slack=slack)
+
     def values(self, z: Float[Tensor, "*batch var"]) -> Float[Tensor, "*batch constr"]:
         """a·z + b for each row, before any slack; the batch dimensions broadcast."""
         if self.a.ndim == 2:

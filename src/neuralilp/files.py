@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,24 @@ def write_whole(path: Path, data: bytes) -> None:
     """For files that one process alone writes."""
     with written_whole(path, part_of(path)) as part:
         write_to_disk(part, data)
+
+
+@contextlib.contextmanager
+def folder_written_whole(folder: Path) -> Iterator[Path]:
+    """A new folder beside ``folder``, which takes its place if nothing is raised; what was there stays until then."""
+    token = secrets.token_hex(4)
+    temporary, old = (folder.with_name(f".{folder.name}-{token}{end}") for end in ("", "-old"))
+    try:
+        temporary.mkdir()
+        yield temporary
+        if folder.exists():
+            os.rename(folder, old)
+        os.rename(temporary, folder)
+    finally:
+        if old.exists() and not folder.exists():
+            os.rename(old, folder)
+        for path in (temporary, old):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def check_new(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -47,8 +48,7 @@ def _checked(block: ConstraintBlock, n: int) -> ConstraintBlock:
         raise ShapeError(
             f"known must be rows over the {n} variables of the solutions, got shape {tuple(block.a.shape)}"
         )
-    slack = None if block.slack is None else block.slack.double()
-    return ConstraintBlock(block.a.double(), block.b.double(), slack)
+    return dataclasses.replace(block.double(), is_learned=False)
 
 
 def _of_file(path: str | os.PathLike[str], names: Sequence[str]) -> list[ConstraintBlock]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from torch import nn
 from neuralilp.contrast import ScaledLinear
 from neuralilp.distill import Axes
 from neuralilp.errors import FileFormatError, InputError
-from neuralilp.files import part_of, write_whole
+from neuralilp.files import folder_written_whole, write_whole
 from neuralilp.program import IntegerProgram
 from neuralilp.reporting import as_facts, of_facts
 from neuralilp.solving import CutPool
@@ -39,16 +38,8 @@ def save_learner(learner: ProgramLearner, folder: Path, *, overwrite: bool = Fal
             raise InputError(f"{folder} exists already: pass overwrite=True to replace it, or take another name")
         if not (folder / FACTS_FILE).is_file():
             raise InputError(f"{folder} holds no learner and is not replaced")
-    part = part_of(folder)
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir()
-    try:
-        _write(learner, part)
-        if folder.exists():
-            shutil.rmtree(folder)
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with folder_written_whole(folder) as temporary:
+        _write(learner, temporary)
     return folder
 
 

@@ -72,7 +72,7 @@ def learn_rules(
         tell(f"{int((~kept).sum())} of {len(y)} examples contradict others and are left out")
     y = y[kept]
     box = Bounds(bounds.lower.double(), bounds.upper.double())
-    given = [block_in_double(block) for block in known]
+    given = [block.double() for block in known]
     hull = affine_hull(y)
     equalities = equal_rules(hull.a, hull.b, y, box) if hull.is_settled else none_of(y.shape[1])
     tell(f"{len(equalities.a)} equalities" + ("" if hull.is_settled else ": too few examples to tell any"))
@@ -81,7 +81,7 @@ def learn_rules(
         candidates = Rows.joined(candidates, slice_rows(y, axes))
     fixed = [*given, equalities] if len(equalities.a) else given
     if costs is None:
-        found, evidence = supported_rows(candidates, y, box, fixed)
+        found, evidence = supported_rows(candidates, y)
         unexplained = 0
     else:
         c = costs.double()[kept]
@@ -108,11 +108,6 @@ def learn_rules(
         is_exact=True,
     )
     return Learnt(rules, kept, evidence, unexplained, hull.is_settled)
-
-
-def block_in_double(block: ConstraintBlock) -> ConstraintBlock:
-    slack = None if block.slack is None else block.slack.double()
-    return ConstraintBlock(block.a.double(), block.b.double(), slack)
 
 
 def none_of(n: int) -> ConstraintBlock:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import secrets
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from torch import Tensor, nn
 
 from neuralilp.description import Facts, NetworkError, describe, rebuild
 from neuralilp.errors import FileFormatError, InputError, NeuralILPError
-from neuralilp.files import plain, write_to_disk
+from neuralilp.files import folder_written_whole, plain, write_to_disk
 from neuralilp.model import NeuralILP
 from neuralilp.program import IntegerProgram
 
@@ -48,20 +46,9 @@ def save(model: NeuralILP | IntegerProgram, folder: str | os.PathLike[str], *, o
         "tensors": _table(tensors),
     }
     text = yaml.safe_dump(plain(config), sort_keys=False, default_flow_style=None, width=160)
-    token = secrets.token_hex(4)
-    temporary, old = (folder.with_name(f".{folder.name}-{token}{end}") for end in ("", "-old"))
-    try:
-        temporary.mkdir()
+    with folder_written_whole(folder) as temporary:
         write_to_disk(temporary / CONFIG_FILE, text.encode())
         write_to_disk(temporary / WEIGHTS_FILE, safetensors.torch.save(tensors))
-        if folder.exists():
-            os.rename(folder, old)
-        os.rename(temporary, folder)
-    finally:
-        if old.exists() and not folder.exists():
-            os.rename(old, folder)
-        for path in (temporary, old):
-            shutil.rmtree(path, ignore_errors=True)
     return folder
 
 

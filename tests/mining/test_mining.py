@@ -119,12 +119,12 @@ def test_what_is_hardly_an_accident_without_costs() -> None:
     generator = torch.Generator().manual_seed(0)
     y = torch.randint(0, 2, (400, 8), generator=generator).double()
     y[:, 1] *= 1 - y[:, 0]
-    rows, evidence = supported_rows(pair_rows(y), y, box(8))
+    rows, evidence = supported_rows(pair_rows(y), y)
     assert as_set(rows) == {(-1.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)}
     assert float(evidence[0]) >= least_evidence(1)
     few = y[:10]
     assert len(pair_rows(few).a)
-    assert not len(supported_rows(pair_rows(few), few, box(8))[0].a)
+    assert not len(supported_rows(pair_rows(few), few)[0].a)
 
 
 def test_least_evidence_grows_with_what_was_tried() -> None:

@@ -63,7 +63,8 @@ def fit(
     given = costs or features
     x = None
     if given is not None:
-        x = read_table(given, without=[name for name in ignore or () if name in column_names(given)])
+        there = column_names(given) if ignore else ()
+        x = read_table(given, without=[name for name in ignore or () if name in there])
         if costs is not None:
             x = x.select(y.names, str(costs))
         if len(x.values) != len(y.values):

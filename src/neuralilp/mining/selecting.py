@@ -140,10 +140,8 @@ def covering(candidates: Rows, points: Float[Tensor, "point var"]) -> Int[Tensor
     return torch.tensor(picked, dtype=torch.long)
 
 
-def supported_rows(
-    candidates: Rows, solution: Float[Tensor, "example var"], bounds: Bounds, known: Sequence[ConstraintBlock] = ()
-) -> tuple[Rows, Float[Tensor, " rule"]]:
-    """Where there are no costs: the candidates that are no accident and bound something, with their evidence.
+def supported_rows(candidates: Rows, solution: Float[Tensor, "example var"]) -> tuple[Rows, Float[Tensor, " rule"]]:
+    """Where there are no costs: the candidates that are no accident, with their evidence.
 
     The strongest first: sums of many variables imply those of fewer.
     """
