@@ -17,7 +17,7 @@ distributed = pytest.importorskip("distributed", reason="needs pip install 'dask
 def client() -> Iterator[object]:
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
