@@ -250,19 +250,25 @@ def mlp(job: Job) -> Learner:
     return Learner(model, recipe, lambda seconds: answer)
 
 
+READING_EPOCHS, READING_PEAK = 40, 1e-2
+
+
 def two_stage(job: Job) -> Learner:
     """The ceiling: prices and weights regressed with full supervision, and the true program of what was read."""
     data, known = job.data, job.data.truth
     if known is None:
         raise InputError("method two-stage needs true prices and weights, which the published layout does not hold")
-    network = ItemNetwork(data.table.shape[1], 2, generator=job.generator)
+    network = LinearReader(data.table.shape[1], 2)
     truth = torch.stack([scaled(known.price, PRICES), scaled(known.weight, WEIGHTS)], -1)
     recipe = Recipe(
         step=job.on_sentences(TargetStep(network, functional.mse_loss)),
-        optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=1e-3),
+        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=READING_PEAK, fused=True),
+        scheduler=lambda optimiser: one_cycle(optimiser, READING_PEAK, READING_EPOCHS, data),
         temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
-        schedule=Schedule(epochs=200, batch_size=40, validate_every=4, patience=10, goal=1.0),
-        monitor="variable_accuracy",
+        schedule=Schedule(
+            epochs=READING_EPOCHS, batch_size=BATCH, validate_every=READING_EPOCHS // 10, keep_later=True
+        ),
+        monitor="vector_accuracy",
     )
     return Learner(network, recipe, lambda seconds: by_reading(network, int(known.capacity)), truth[data.train.item])
 
@@ -272,7 +278,7 @@ def scaled(value: Tensor, range: tuple[int, int]) -> Tensor:
     return (value - low) / (high - low)
 
 
-def by_reading(network: ItemNetwork, capacity: int) -> Answer:
+def by_reading(network: nn.Module, capacity: int) -> Answer:
     """The knapsack of the prices and weights that were read, rounded, solved exactly."""
 
     @torch.no_grad()
