@@ -250,7 +250,7 @@ def mlp(job: Job) -> Learner:
     return Learner(model, recipe, lambda seconds: answer)
 
 
-READING_EPOCHS, READING_PEAK = 40, 1e-2
+READING_EPOCHS, READING_PEAK = 40, 3e-2
 
 
 def two_stage(job: Job) -> Learner:
