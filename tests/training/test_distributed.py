@@ -16,7 +16,7 @@ from problem import CASES, case, lasting, make_step
 from neuralilp import InputError
 from neuralilp.training.batches import Batches
 
-SCRIPT = Path(__file__).with_name("distributed.py")
+SCRIPT = Path(__file__).with_name("two_processes.py")
 
 
 @pytest.fixture(scope="module")

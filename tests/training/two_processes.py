@@ -1,4 +1,4 @@
-"""Two processes that train together: ``distributed.py FOLDER``. Fabric starts the second one by itself."""
+"""Two processes that train together: ``two_processes.py FOLDER``. Fabric starts the second one by itself."""
 
 from __future__ import annotations
 
