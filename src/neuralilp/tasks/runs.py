@@ -141,6 +141,7 @@ def run_recorded(
     model, outcome = learn(folder)
     if outcome.stopped == "interrupted":
         return None
+    model.eval()
     with folder.locked():
         interrupts = Interrupts()
         try:

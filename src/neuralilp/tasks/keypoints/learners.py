@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.optim.lr_scheduler import OneCycleLR
 
 from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
 from neuralilp.balancing import CoefficientOfVariation
@@ -31,7 +32,7 @@ from neuralilp.warmstart import affine_hull
 BOUNDS = (-0.485, 1.485)
 """Of the paper."""
 MONITOR = "pointwise_accuracy"
-EPOCHS, BATCH, PEAK = 60, 8, 1e-3
+EPOCHS, BATCH, PEAK = 10, 8, 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +54,17 @@ def by_solving(model: NeuralILP) -> Callable[[float], Answer]:
 Temperature = PlateauTemperature | MilestoneTemperature
 
 
-def recipe_of(step: nn.Module, temperature: Temperature | None = None) -> Recipe:
+def recipe_of(job: Job, step: nn.Module, temperature: Temperature | None = None) -> Recipe:
+    """One cycle of the learning rate in all, with which ten epochs are enough."""
+    steps = EPOCHS * -(-len(job.data.train) // BATCH)
     return Recipe(
-        step=step,
+        step=job.on_graphs(step),
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, fused=True),
+        scheduler=lambda optimiser: OneCycleLR(
+            optimiser, PEAK, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False
+        ),
         temperature=temperature or MilestoneTemperature(1.0, factor=0.5, epochs=()),
-        schedule=Schedule(epochs=EPOCHS, batch_size=BATCH, patience=10, goal=1.0),
+        schedule=Schedule(epochs=EPOCHS, batch_size=BATCH, keep_later=True),
         monitor=MONITOR,
     )
 
@@ -78,7 +84,7 @@ def new_model(job: Job, network: MatchingCost) -> NeuralILP:
 def with_samplers(job: Job, network: MatchingCost, temperature: Temperature, *samplers: NegativeSampler) -> Learner:
     model = new_model(job, network)
     step = LossStep(model, Union(*samplers), ILPLoss(), CoefficientOfVariation())
-    return Learner(model, recipe_of(job.on_graphs(step), temperature), by_solving(model))
+    return Learner(model, recipe_of(job, step, temperature), by_solving(model))
 
 
 def ilploss(job: Job, network: MatchingCost) -> Learner:
@@ -100,8 +106,10 @@ def comboptnet(job: Job, network: MatchingCost) -> Learner:
     model = new_model(job, network)
     step = CombOptNetStep(model, time_limit=VALIDATION_SOLVE_SECONDS)
     recipe = dataclasses.replace(
-        recipe_of(job.on_graphs(step), MilestoneTemperature(0.5, factor=0.5, epochs=())),
+        recipe_of(job, step, MilestoneTemperature(0.5, factor=0.5, epochs=())),
         optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=5e-4),
+        scheduler=None,
+        schedule=Schedule(epochs=100, batch_size=BATCH, keep_later=True),
     )
     return Learner(model, recipe, by_solving(model))
 
@@ -109,7 +117,7 @@ def comboptnet(job: Job, network: MatchingCost) -> Learner:
 def matching(job: Job, network: MatchingCost) -> Recipe:
     """The cross entropy between -c and y*, entry by entry."""
     step = TargetStep(network, lambda c, y: functional.binary_cross_entropy_with_logits(-c, y))
-    return recipe_of(job.on_graphs(step))
+    return recipe_of(job, step)
 
 
 def neural(job: Job, network: MatchingCost) -> Learner:
@@ -143,7 +151,7 @@ def ilploss_plus(job: Job, network: MatchingCost) -> Learner:
     with torch.no_grad():
         rules = distill([rows()], data.train.solution, bounds=model.box())
     ruled = with_rules(model, rules, keep_unexplained=False)
-    recipe = recipe_of(job.on_graphs(RuleStep(model.cost, exactly_one(rules))))
+    recipe = recipe_of(job, RuleStep(model.cost, exactly_one(rules)))
     return Learner(model, recipe, by_solving(ruled), time.perf_counter() - began)
 
 
