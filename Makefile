@@ -124,14 +124,14 @@ $(KNAPSACK)/%/record.json:
 
 # The same for keypoints, on Willow: three seeds with 4 and 7 points, one with 5 and 6. Runs with more than 4 points train
 # from scratch and from the network of the run with 4 points, half of the time each. In all at most three hours on two
-# cores: 48 runs with 15,120 s of training at the most, and with tests of up to 300 s for the 15 of them that have learnt
+# cores: 48 runs with 18,720 s of training at the most, and with tests of up to 300 s for the 15 of them that have learnt
 # rows and more than 4 points; a test at 4 points takes seconds.
 KEYPOINTS = results/keypoints
 STARTS = runs/keypoints/4
-SECONDS_OF_POINTS_4 = 200
-SECONDS_OF_POINTS_5 = 300
-SECONDS_OF_POINTS_6 = 360
-SECONDS_OF_POINTS_7 = 420
+SECONDS_OF_POINTS_4 = 300
+SECONDS_OF_POINTS_5 = 360
+SECONDS_OF_POINTS_6 = 420
+SECONDS_OF_POINTS_7 = 480
 MATCHERS = neural neural-ci comboptnet ilploss ilploss-solver ilploss-plus
 keypoints = $(foreach seed,$(2),$(foreach method,$(MATCHERS),$(KEYPOINTS)/$(1)/$(method)/$(seed)/record.json))
 

@@ -90,6 +90,13 @@ class ConstraintBlock:
         slack = None if self.slack is None else self.slack / norm
         return ConstraintBlock(self.a / norm.unsqueeze(-1), self.b / norm, slack, self.is_learned, is_unit=True)
 
+    def loosened(self, distance: float) -> ConstraintBlock:
+        """Unit rows that also hold up to a distance outside of these."""
+        unit = self.unit()
+        if unit.slack is None:
+            return dataclasses.replace(unit, b=unit.b + distance)
+        return dataclasses.replace(unit, slack=unit.slack + distance)
+
     def double(self) -> ConstraintBlock:
         """The same rows in float64."""
         slack = None if self.slack is None else self.slack.double()

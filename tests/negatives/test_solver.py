@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -71,3 +73,29 @@ def test_a_share_of_the_batches_is_solved() -> None:
 def test_bad_share(share: float) -> None:
     with pytest.raises(InputError, match="share must be above 0 and at most 1, got"):
         SolverNegatives(share=share)
+
+
+def test_with_a_margin_points_just_outside_are_found() -> None:
+    """x + y <= 1.5 keeps (1, 1) out by 0.5/sqrt(2) = 0.354: a margin of 0.4 finds it, one of 0.3 does not."""
+    block = ConstraintBlock(torch.tensor([[-1.0, -1.0]]), torch.tensor([1.5]), None, True)
+    program = IntegerProgram(torch.tensor([-1.0, -2.0]), Bounds(torch.zeros(2), torch.ones(2)), (block,))
+    y = torch.tensor([[0.0, 1.0]])
+    assert SolverNegatives(margin=0.3)(program, y).points().tolist() == [[[0, 1]]]
+    assert SolverNegatives(margin=0.4)(program, y).points().tolist() == [[[1, 1]]]
+    known = dataclasses.replace(program, blocks=(dataclasses.replace(block, is_learned=False),))
+    assert SolverNegatives(margin=0.4)(known, y).points().tolist() == [[[0, 1]]]
+
+
+def test_an_equality_is_loosened_on_both_sides() -> None:
+    """x + y = 1 with slack 0.1 on unit rows: 0 and 2 are 1/sqrt(2) away."""
+    block = ConstraintBlock(torch.ones(1, 2), -torch.ones(1), torch.tensor([0.1]), True)
+    cost, y = torch.tensor([[1.0, 2.0], [-1.0, -2.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    program = IntegerProgram(cost, Bounds(torch.zeros(2), torch.ones(2)), (block,))
+    assert SolverNegatives(margin=0.5)(program, y).points().tolist() == [[[1, 0]], [[0, 1]]]
+    assert SolverNegatives(margin=0.7)(program, y).points().tolist() == [[[0, 0]], [[1, 1]]]
+
+
+@pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf")])
+def test_bad_margins(margin: float) -> None:
+    with pytest.raises(InputError, match="margin must be at least 0"):
+        SolverNegatives(margin=margin)

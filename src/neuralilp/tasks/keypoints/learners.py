@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,7 +13,7 @@ from torch.nn import functional
 from torch.optim.lr_scheduler import OneCycleLR
 
 from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
-from neuralilp.balancing import CoefficientOfVariation
+from neuralilp.balancing import CoefficientOfVariation, FixedWeights
 from neuralilp.baselines import CombOptNetStep
 from neuralilp.constraints import Box, KnownConstraints, LearnableConstraints
 from neuralilp.costs import NetworkCost
@@ -20,10 +21,10 @@ from neuralilp.distill import distill, with_rules
 from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
 from neuralilp.negatives import BatchNegatives, KHop, OneHop, ProjectAndSample, SolverNegatives, Union
-from neuralilp.negatives.base import NegativeSampler
 from neuralilp.step import LossStep
-from neuralilp.tasks.keypoints.job import VALIDATION_SOLVE_SECONDS, Answer, Answers, Job, bijection, solved
+from neuralilp.tasks.keypoints.job import Answer, Answers, Job, bijection, solved
 from neuralilp.tasks.keypoints.networks import GraphPair, MatchingCost
+from neuralilp.tasks.keypoints.relabelling import RelabelledStep
 from neuralilp.tasks.rules import RuleStep, exactly_one
 from neuralilp.tasks.runs import Recipe, TargetStep
 from neuralilp.training import Schedule
@@ -54,17 +55,24 @@ def by_solving(model: NeuralILP) -> Callable[[float], Answer]:
 Temperature = PlateauTemperature | MilestoneTemperature
 
 
-def recipe_of(job: Job, step: nn.Module, temperature: Temperature | None = None) -> Recipe:
-    """One cycle of the learning rate in all, with which ten epochs are enough."""
-    steps = EPOCHS * -(-len(job.data.train) // BATCH)
+def recipe_of(
+    job: Job,
+    step: nn.Module,
+    temperature: Temperature | None = None,
+    *,
+    epochs: int = EPOCHS,
+    peaks: list[float] | None = None,
+) -> Recipe:
+    """One cycle of the learning rate in all, with a peak for each group of weights."""
+    steps = epochs * -(-len(job.data.train) // BATCH)
     return Recipe(
         step=job.on_graphs(step),
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, fused=True),
         scheduler=lambda optimiser: OneCycleLR(
-            optimiser, PEAK, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False
+            optimiser, peaks or PEAK, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False
         ),
         temperature=temperature or MilestoneTemperature(1.0, factor=0.5, epochs=()),
-        schedule=Schedule(epochs=EPOCHS, batch_size=BATCH, keep_later=True),
+        schedule=Schedule(epochs=epochs, batch_size=BATCH, keep_later=True),
         monitor=MONITOR,
     )
 
@@ -81,30 +89,55 @@ def new_model(job: Job, network: MatchingCost) -> NeuralILP:
     return NeuralILP(NetworkCost(network), [rows], Box(*BOUNDS, k * k))
 
 
-def with_samplers(job: Job, network: MatchingCost, temperature: Temperature, *samplers: NegativeSampler) -> Learner:
+def ilploss(job: Job, network: MatchingCost) -> Learner:
+    """Solver-free negatives."""
     model = new_model(job, network)
-    step = LossStep(model, Union(*samplers), ILPLoss(), CoefficientOfVariation())
+    sampler = Union(OneHop(), KHop((2, 3, 4), count=job.data.k**2), ProjectAndSample(), BatchNegatives())
+    step = LossStep(model, sampler, ILPLoss(), CoefficientOfVariation())
+    temperature = MilestoneTemperature(0.5, factor=0.2, epochs=(EPOCHS // 3, 2 * EPOCHS // 3))
     return Learner(model, recipe_of(job, step, temperature), by_solving(model))
 
 
-def ilploss(job: Job, network: MatchingCost) -> Learner:
-    """Solver-free negatives."""
-    temperature = MilestoneTemperature(0.5, factor=0.2, epochs=(10, 30))
-    hops = KHop((2, 3, 4), count=job.data.k**2)
-    return with_samplers(job, network, temperature, OneHop(), hops, ProjectAndSample(), BatchNegatives())
+MARGIN, NEGATIVE_WEIGHT, ROWS_PEAK = 0.1, 10.0, 3e-2
+ORDERS, NOISE, SEARCH_SECONDS = 16, 0.4, 0.02
+EFFORT = 96
+"""Epochs times variables: about the same time for every k."""
 
 
 def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
-    """The solver's answers and the other solutions of a batch."""
-    temperature = PlateauTemperature(0.1, factor=0.5, patience=4, floor=0.02)
-    return with_samplers(
-        job, network, temperature, SolverNegatives(time_limit=VALIDATION_SOLVE_SECONDS), BatchNegatives()
-    )
+    """The solver's answers and the other solutions of a batch. Not the paper's:
+
+    Margins are ten times as wide, and the solver looks for points within the margin. Each pair counts in many orders of
+    its points, with a noise on its cost. Rows have a learning rate of their own, thirty times that of the network.
+    Weights are fixed, without a covariance term, and bounds do not compete.
+    """
+    model = new_model(job, network)
+    sampler = Union(SolverNegatives(margin=MARGIN, time_limit=SEARCH_SECONDS), BatchNegatives())
+    loss = ILPLoss(positive_margin=MARGIN, negative_margin=MARGIN, known_rows_compete=False)
+    weights = FixedWeights(1.0, NEGATIVE_WEIGHT, 0.0)
+    step = RelabelledStep(model, sampler, loss, weights, k=job.data.k, orders=ORDERS, noise=NOISE)
+
+    def optimiser(module: nn.Module) -> torch.optim.Optimizer:
+        parts: list[dict[str, Any]] = [
+            {"params": network.parameters()},
+            {"params": model.constraints.parameters(), "lr": ROWS_PEAK, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(parts, lr=PEAK)
+
+    temperature = MilestoneTemperature(0.1, factor=0.5, epochs=())
+    epochs = max(1, round(EFFORT / job.data.k**2))
+    recipe = recipe_of(job, step, temperature, epochs=epochs, peaks=[PEAK, ROWS_PEAK])
+    recipe = dataclasses.replace(recipe, optimiser=optimiser)
+    return Learner(model, recipe, by_solving(model))
+
+
+LAYER_SECONDS = 0.05
+"""For one solve in training: with rows that are half learnt, proving the optimum takes longer than finding it."""
 
 
 def comboptnet(job: Job, network: MatchingCost) -> Learner:
     model = new_model(job, network)
-    step = CombOptNetStep(model, time_limit=VALIDATION_SOLVE_SECONDS)
+    step = CombOptNetStep(model, time_limit=LAYER_SECONDS)
     recipe = dataclasses.replace(
         recipe_of(job, step, MilestoneTemperature(0.5, factor=0.5, epochs=())),
         optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=5e-4),
