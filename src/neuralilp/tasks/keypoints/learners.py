@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.optim.lr_scheduler import OneCycleLR
 
 from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
-from neuralilp.balancing import CoefficientOfVariation, FixedWeights
+from neuralilp.balancing import FixedWeights
 from neuralilp.baselines import CombOptNetStep
 from neuralilp.constraints import Box, KnownConstraints, LearnableConstraints
 from neuralilp.costs import NetworkCost
@@ -21,7 +21,7 @@ from neuralilp.distill import distill, with_rules
 from neuralilp.loss import ILPLoss
 from neuralilp.model import NeuralILP
 from neuralilp.negatives import BatchNegatives, KHop, OneHop, ProjectAndSample, SolverNegatives, Union
-from neuralilp.step import LossStep
+from neuralilp.negatives.base import NegativeSampler
 from neuralilp.tasks.keypoints.job import Answer, Answers, Job, bijection, solved
 from neuralilp.tasks.keypoints.networks import GraphPair, MatchingCost
 from neuralilp.tasks.keypoints.relabelling import RelabelledStep
@@ -72,7 +72,7 @@ def recipe_of(
             optimiser, peaks or PEAK, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False
         ),
         temperature=temperature or MilestoneTemperature(1.0, factor=0.5, epochs=()),
-        schedule=Schedule(epochs=epochs, batch_size=BATCH, keep_later=True),
+        schedule=Schedule(epochs=epochs, batch_size=BATCH, validate_every=epochs),
         monitor=MONITOR,
     )
 
@@ -89,33 +89,20 @@ def new_model(job: Job, network: MatchingCost) -> NeuralILP:
     return NeuralILP(NetworkCost(network), [rows], Box(*BOUNDS, k * k))
 
 
-def ilploss(job: Job, network: MatchingCost) -> Learner:
-    """Solver-free negatives."""
-    model = new_model(job, network)
-    sampler = Union(OneHop(), KHop((2, 3, 4), count=job.data.k**2), ProjectAndSample(), BatchNegatives())
-    step = LossStep(model, sampler, ILPLoss(), CoefficientOfVariation())
-    temperature = MilestoneTemperature(0.5, factor=0.2, epochs=(EPOCHS // 3, 2 * EPOCHS // 3))
-    return Learner(model, recipe_of(job, step, temperature), by_solving(model))
+MARGIN, TEMPERATURE, NEGATIVE_WEIGHT, ROWS_PEAK, NOISE = 0.1, 0.1, 10.0, 3e-2, 0.4
 
 
-MARGIN, NEGATIVE_WEIGHT, ROWS_PEAK = 0.1, 10.0, 3e-2
-ORDERS, NOISE, SEARCH_SECONDS = 16, 0.4, 0.02
-EFFORT = 96
-"""Epochs times variables: about the same time for every k."""
+def with_samplers(job: Job, network: MatchingCost, *samplers: NegativeSampler, epochs: int, orders: int) -> Learner:
+    """The paper's loss. Not the paper's:
 
-
-def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
-    """The solver's answers and the other solutions of a batch. Not the paper's:
-
-    Margins are ten times as wide, and the solver looks for points within the margin. Each pair counts in many orders of
-    its points, with a noise on its cost. Rows have a learning rate of their own, thirty times that of the network.
-    Weights are fixed, without a covariance term, and bounds do not compete.
+    Margins are ten times as wide. Each pair counts in several orders of its points, with a noise on its cost. Rows have
+    a learning rate of their own, thirty times that of the network, and the temperature stays. Weights are fixed,
+    without a covariance term, and bounds do not compete.
     """
     model = new_model(job, network)
-    sampler = Union(SolverNegatives(margin=MARGIN, time_limit=SEARCH_SECONDS), BatchNegatives())
     loss = ILPLoss(positive_margin=MARGIN, negative_margin=MARGIN, known_rows_compete=False)
     weights = FixedWeights(1.0, NEGATIVE_WEIGHT, 0.0)
-    step = RelabelledStep(model, sampler, loss, weights, k=job.data.k, orders=ORDERS, noise=NOISE)
+    step = RelabelledStep(model, Union(*samplers), loss, weights, k=job.data.k, orders=orders, noise=NOISE)
 
     def optimiser(module: nn.Module) -> torch.optim.Optimizer:
         parts: list[dict[str, Any]] = [
@@ -124,11 +111,30 @@ def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
         ]
         return torch.optim.AdamW(parts, lr=PEAK)
 
-    temperature = MilestoneTemperature(0.1, factor=0.5, epochs=())
-    epochs = max(1, round(EFFORT / job.data.k**2))
+    temperature = MilestoneTemperature(TEMPERATURE, factor=0.5, epochs=())
     recipe = recipe_of(job, step, temperature, epochs=epochs, peaks=[PEAK, ROWS_PEAK])
-    recipe = dataclasses.replace(recipe, optimiser=optimiser)
-    return Learner(model, recipe, by_solving(model))
+    return Learner(model, dataclasses.replace(recipe, optimiser=optimiser), by_solving(model))
+
+
+FREE_ORDERS = 4
+
+
+def ilploss(job: Job, network: MatchingCost) -> Learner:
+    """Solver-free negatives."""
+    hops = KHop((2, 3, 4), count=job.data.k**2)
+    samplers = (OneHop(), hops, ProjectAndSample(), BatchNegatives())
+    return with_samplers(job, network, *samplers, epochs=EPOCHS, orders=FREE_ORDERS)
+
+
+EFFORT, ORDERS, SEARCH_SECONDS = 96, 16, 0.02
+"""Epochs times variables, which is about the same time for every k; and for one solve in training."""
+
+
+def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
+    """The solver's answers, of rows that are loosened by the margin, and the other solutions of a batch."""
+    answers = SolverNegatives(margin=MARGIN, time_limit=SEARCH_SECONDS)
+    epochs = max(1, round(EFFORT / job.data.k**2))
+    return with_samplers(job, network, answers, BatchNegatives(), epochs=epochs, orders=ORDERS)
 
 
 LAYER_SECONDS = 0.05
