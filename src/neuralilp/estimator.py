@@ -29,12 +29,16 @@ from neuralilp.inputs import as_array, bounds_of, check_whole, held_back, matche
 from neuralilp.known import known_blocks
 from neuralilp.learning import Learnt, learn_rules
 from neuralilp.metrics import vector_accuracy
+from neuralilp.mining import doubtful
 from neuralilp.program import IntegerProgram
 from neuralilp.reporting import report_of
 from neuralilp.solving import Solution, solve
 
 ROWS = (0, 4, 8, 16)
 """Rows that the optimality conditions may suggest, tried in turn where ``rows`` is not given."""
+
+TRIALS = 0.6
+"""Of the time limit, for what is looked at by held-out examples; the rest is for learning from all."""
 
 COSTS, FEATURES = "costs", "features"
 
@@ -61,6 +65,8 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
             rules, and rules are told in sentences.
         rows: rows that the optimality conditions may suggest at once; without, chosen by held-out examples.
         cost_network: a module features -> costs, where they are learnt; without, a linear one.
+        doubts: leave out examples that break what hardly any other breaks, as wrong ones do; without, if held-out
+            examples are then solved better.
         use_cuts: in ``predict``, use also that no point is cheaper than an example's solution under its cost.
         held_out: the share of examples that is kept back, for the report and for choosing ``rows``.
         time_limit: seconds for ``fit``, about.
@@ -81,6 +87,7 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
         known: Any = None,
         axes: Any = None,
         rows: int | None = None,
+        doubts: bool | None = None,
         cost_network: nn.Module | None = None,
         use_cuts: bool = True,
         held_out: float = 0.2,
@@ -95,6 +102,7 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
         self.known = known
         self.axes = axes
         self.rows = rows
+        self.doubts = doubts
         self.cost_network = cost_network
         self.use_cuts = use_cuts
         self.held_out = held_out
@@ -109,7 +117,9 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> ProgramLearner:
         """Learn from ``y``, solutions `example var`, and ``X``: their costs, their features, or None."""
         began = time.monotonic()
-        deadline = None if self.time_limit is None else began + self.time_limit
+        deadline = trials_end = None
+        if self.time_limit is not None:
+            deadline, trials_end = began + self.time_limit, began + TRIALS * self.time_limit
         solutions = as_array(y, "solutions")
         self.is_named_ = names_of(y) is not None
         self.names_ = names_of(y) or [f"z{j}" for j in range(solutions.shape[1])]
@@ -140,7 +150,7 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
 
-        def learn(chosen: Tensor, rows: int) -> Learnt:
+        def learn(chosen: Tensor, rows: int, doubts: bool, deadline: float | None) -> Learnt:
             own = None if costs is None else costs[chosen]
             return learn_rules(
                 z[chosen],
@@ -149,33 +159,44 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
                 known=known,
                 axes=self.axes_,
                 rows=rows,
+                doubts=doubts,
                 seed=self.seed,
                 deadline=deadline,
                 tell=self._tell,
             )
 
-        tried: dict[int, float] = {}
+        tried: dict[str, float] = {}
         rest = (~split).nonzero().flatten()
-        options = [self.rows or 0] if self.rows is not None or costs is None else list(ROWS)
-        best = options[0]
-        held_out: dict[str, float] = {}
-        for rows in options if len(rest) else []:
-            learnt = learn(split, rows)
-            self._set(learnt, box, known, costs, z, split, network)
+        may_doubt = costs is not None and bool(doubtful(z[split], self.axes_).any())
+        best, held_out = (self.rows or 0, may_doubt if self.doubts is None else self.doubts), dict[str, float]()
+
+        def is_better(rows: int, doubts: bool) -> bool:
+            """Learn from one part, look at the other, and remember what does best."""
+            nonlocal best, held_out
+            so_far = max(tried.values(), default=-1.0)
+            self._set(learn(split, rows, doubts, trials_end), box, known, costs, z, split, network)
             figures = self._figures(x, z, rest)
-            self._tell(f"held out: {figures}")
-            tried[rows] = figures.get("accuracy", figures["feasible"])
-            if not held_out or tried[rows] > tried[best]:
-                best, held_out = rows, figures
-            elif rows != best:
-                break
-            if tried[best] == 1 or (deadline is not None and time.monotonic() > deadline):
-                break
+            name = f"{rows} rows" + (", with doubts" if doubts else "")
+            self._tell(f"held out, {name}: {figures}")
+            tried[name] = figures.get("accuracy", figures["feasible"])
+            if tried[name] > so_far:
+                best, held_out = (rows, doubts), figures
+            return tried[name] > so_far
+
+        def is_done() -> bool:
+            return max(tried.values()) == 1 or (trials_end is not None and time.monotonic() > trials_end)
+
+        if len(rest):
+            for rows in [best[0]] if self.rows is not None or costs is None else ROWS:
+                if not is_better(rows, best[1]) or is_done():
+                    break
+            if self.doubts is None and may_doubt and not is_done():
+                is_better(best[0], False)
         everything = torch.ones(len(z), dtype=torch.bool)
         if self.kind_ == FEATURES and len(rest):
             assert x is not None
             network = self._learnt_network(x, z, deadline)
-        learnt = learn(everything, best)
+        learnt = learn(everything, *best, deadline)
         self._set(learnt, box, known, costs, z, everything, network)
         self.n_features_in_ = 0 if x is None else x.shape[1]
         self.rules_ = explain(learnt.rules, self.axes_, self.names_)

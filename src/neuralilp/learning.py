@@ -20,7 +20,7 @@ from neuralilp.distill.inequalities import candidates_of, irredundant
 from neuralilp.distill.integers import IntArray
 from neuralilp.distill.space import FloatArray, sines
 from neuralilp.evidence import consistent
-from neuralilp.mining import mine_rules, pair_rows, slice_rows, supported_rows
+from neuralilp.mining import doubtful, mine_rules, pair_rows, slice_rows, supported_rows
 from neuralilp.mining.candidates import Rows, tight
 from neuralilp.warmstart import affine_hull, fit_optimality_conditions
 
@@ -56,6 +56,7 @@ def learn_rules(
     known: Sequence[ConstraintBlock] = (),
     axes: Axes | None = None,
     rows: int = 8,
+    doubts: bool = False,
     seed: int = 0,
     deadline: float | None = None,
     tell: Callable[[str], None] | None = None,
@@ -63,13 +64,17 @@ def learn_rules(
     """Rules that hold on all examples that do not contradict others.
 
     ``rows`` is how many the optimality conditions may suggest at once (0: none; without costs there are none).
-    ``known`` constraints are taken for granted. After ``deadline``, of ``time.monotonic``, no more are looked for.
+    ``known`` constraints are taken for granted. With ``doubts``, examples that break what hardly any other breaks are
+    left out too (:func:`neuralilp.mining.doubtful`). After ``deadline``, of ``time.monotonic``, no more are looked for.
     """
     tell = tell or (lambda text: None)
     y = solutions.double()
     kept = torch.ones(len(y), dtype=torch.bool) if costs is None else consistent(costs, y)
     if not bool(kept.all()):
         tell(f"{int((~kept).sum())} of {len(y)} examples contradict others and are left out")
+    if doubts:
+        kept = kept & ~doubtful(y, axes)
+        tell(f"learnt from {int(kept.sum())} of {len(y)} examples: the others are in doubt")
     y = y[kept]
     box = Bounds(bounds.lower.double(), bounds.upper.double())
     given = [block.double() for block in known]

@@ -42,8 +42,8 @@ class Report:
     held_out: Mapping[str, float]
     """``examples``, ``accuracy`` (solved exactly so) and ``feasible`` (their solutions satisfy the rules), by rules
     that were learnt without them."""
-    tried: Mapping[int, float]
-    """Held-out figures by the number of suggested rows."""
+    tried: Mapping[str, float]
+    """Held-out figures by the number of suggested rows, and by whether examples in doubt were left out."""
     rules: tuple[Rule, ...]
     contradictions: tuple[Contradiction, ...]
     unexplained: int
@@ -77,7 +77,7 @@ def report_of(
     solutions: Tensor,
     costs: Tensor | None,
     held_out: Mapping[str, float],
-    tried: Mapping[int, float],
+    tried: Mapping[str, float],
     names: Sequence[str],
     seconds: float,
     solve_seconds: float,
@@ -128,7 +128,6 @@ def as_facts(report: Report) -> dict[str, object]:
     facts = dataclasses.asdict(report)
     for rule in facts["rules"]:
         rule["evidence"] = None if rule["evidence"] == float("inf") else rule["evidence"]
-    facts["tried"] = {str(rows): figure for rows, figure in report.tried.items()}
     return facts
 
 
@@ -140,5 +139,4 @@ def of_facts(facts: Mapping[str, object]) -> Report:
         Rule(**{**rule, "evidence": float("inf") if rule["evidence"] is None else rule["evidence"]}) for rule in rules
     )
     own["contradictions"] = tuple(Contradiction(**each) for each in own["contradictions"])  # type: ignore[attr-defined]
-    own["tried"] = {int(rows): figure for rows, figure in own["tried"].items()}  # type: ignore[attr-defined]
     return Report(**own)  # type: ignore[arg-type]

@@ -69,11 +69,12 @@ def pair_rows(solutions: Float[Tensor, "example var"]) -> Rows:
 
 def slice_rows(solutions: Float[Tensor, "example var"], axes: Axes) -> Rows:
     """Sums over whole axes, the others at one place each: at most the most, at least the least that was seen."""
-    sums = torch.stack(list(_slices(axes, solutions)))
+    sums = torch.stack(list(slices(axes, solutions)))
     return Rows.joined(tight(-sums, solutions), tight(sums, solutions))
 
 
-def _slices(axes: Axes, like: Tensor) -> Iterator[Tensor]:
+def slices(axes: Axes, like: Tensor) -> Iterator[Tensor]:
+    """Rows of ones over whole axes, the other axes at one place each."""
     number = torch.arange(like.shape[-1]).view(axes.sizes)
     for count in range(1, len(axes.sizes) + 1):
         for summed in itertools.combinations(range(len(axes.sizes)), count):

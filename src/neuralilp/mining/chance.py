@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -26,10 +28,15 @@ def expected_violations(
     A row that holds on all solutions, and would be violated by v of them, does so by accident with a probability of
     about exp(-v).
     """
-    generator = torch.Generator().manual_seed(0)
     count = a.new_zeros(len(a))
-    for _ in range(shuffles):
-        order = torch.rand(solutions.shape, generator=generator, dtype=torch.float64).argsort(0)
-        shuffled = solutions.gather(0, order)
-        count += (shuffled @ a.mT + b < -TOLERANCE).sum(0)
+    for independent in shuffled(solutions, shuffles):
+        count += (independent @ a.mT + b < -TOLERANCE).sum(0)
     return count / shuffles
+
+
+def shuffled(solutions: Float[Tensor, "example var"], times: int) -> Iterator[Float[Tensor, "example var"]]:
+    """Solutions with every column in an order of its own, the same ones at every call."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(times):
+        order = torch.rand(solutions.shape, generator=generator, dtype=torch.float64).argsort(0)
+        yield solutions.gather(0, order)

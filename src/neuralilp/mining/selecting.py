@@ -35,6 +35,10 @@ MOVES = 2**13
 REAL_WORTH = 0.8
 """Of a point that a real row separates, against one in integers."""
 
+MOST_UNEXPLAINED = 50
+"""Points without a rule, after which no more is looked for: each takes a linear program, and wrong examples make
+many."""
+
 CERTAINTY = 5.0
 """exp(-5): about the chance that one accident or more is among the rules."""
 
@@ -75,7 +79,8 @@ def mine_rules(
 
     ``known`` rows, such as equalities that hold on all solutions, need not be found again. ``candidates`` hold on all
     solutions. Neighbours are points with up to ``hops`` variables moved by ±1, or where equalities are known by two
-    such moves that together keep to them. After ``deadline`` (of ``time.monotonic``) no more is looked for.
+    such moves that together keep to them. After ``deadline`` (of ``time.monotonic``), or once many points have no rule,
+    no more is looked for.
     """
     check_examples(cost, solution, bounds)
     cost, solution = cost.double(), solution.double()
@@ -98,7 +103,8 @@ def mine_rules(
         left = cheaper_inside(around, cost, solution)
         for point in unexplained:
             left = left[(left != point).any(-1)]
-        if not len(left) or (deadline is not None and time.monotonic() > deadline):
+        is_late = deadline is not None and time.monotonic() > deadline
+        if not len(left) or is_late or len(unexplained) >= MOST_UNEXPLAINED:
             break
         picked = covering(candidates, left)
         if len(picked):
