@@ -9,7 +9,7 @@ from neuralilp.balancing import FixedWeights
 from neuralilp.constraints import Box, LearnableConstraints
 from neuralilp.costs import NetworkCost
 from neuralilp.model import NeuralILP
-from neuralilp.negatives import BatchNegatives
+from neuralilp.negatives import BatchNegatives, OneHop, Union
 from neuralilp.step import LossStep
 from neuralilp.tasks.keypoints.job import bijection, permutation_rate
 from neuralilp.tasks.keypoints.relabelling import RelabelledStep, random_orders
@@ -45,8 +45,8 @@ def test_rows_that_do_not_know_the_order_see_the_same_loss_in_all() -> None:
     model = model_of(LearnableConstraints.from_rows(-a, 0.5 - b))
     c, y = examples()
     loss, weights = ILPLoss(positive_margin=0.3, negative_margin=0.3), FixedWeights(1.0, 10.0, 0.0)
-    plain, _ = LossStep(model, BatchNegatives(), loss, weights)(c, y, temperature=0.1)
-    step = RelabelledStep(model, BatchNegatives(), loss, weights, k=K, orders=7)
+    plain, _ = LossStep(model, Union(OneHop(), BatchNegatives()), loss, weights)(c, y, temperature=0.1)
+    step = RelabelledStep(model, OneHop(), loss, weights, k=K, searched=BatchNegatives(), orders=7)
     many, terms = step(c, y, temperature=0.1, generator=torch.Generator().manual_seed(2))
     assert terms.positive > 0
     assert terms.negative > 0

@@ -92,7 +92,15 @@ def new_model(job: Job, network: MatchingCost) -> NeuralILP:
 MARGIN, TEMPERATURE, NEGATIVE_WEIGHT, ROWS_PEAK, NOISE = 0.1, 0.1, 10.0, 3e-2, 0.4
 
 
-def with_samplers(job: Job, network: MatchingCost, *samplers: NegativeSampler, epochs: int, orders: int) -> Learner:
+def with_negatives(
+    job: Job,
+    network: MatchingCost,
+    sampler: NegativeSampler,
+    *,
+    searched: NegativeSampler | None = None,
+    epochs: int,
+    orders: int,
+) -> Learner:
     """The paper's loss. Not the paper's:
 
     Margins are ten times as wide. Each pair counts in several orders of its points, with a noise on its cost. Rows have
@@ -102,7 +110,7 @@ def with_samplers(job: Job, network: MatchingCost, *samplers: NegativeSampler, e
     model = new_model(job, network)
     loss = ILPLoss(positive_margin=MARGIN, negative_margin=MARGIN, known_rows_compete=False)
     weights = FixedWeights(1.0, NEGATIVE_WEIGHT, 0.0)
-    step = RelabelledStep(model, Union(*samplers), loss, weights, k=job.data.k, orders=orders, noise=NOISE)
+    step = RelabelledStep(model, sampler, loss, weights, k=job.data.k, searched=searched, orders=orders, noise=NOISE)
 
     def optimiser(module: nn.Module) -> torch.optim.Optimizer:
         parts: list[dict[str, Any]] = [
@@ -122,8 +130,8 @@ FREE_ORDERS = 4
 def ilploss(job: Job, network: MatchingCost) -> Learner:
     """Solver-free negatives."""
     hops = KHop((2, 3, 4), count=job.data.k**2)
-    samplers = (OneHop(), hops, ProjectAndSample(), BatchNegatives())
-    return with_samplers(job, network, *samplers, epochs=EPOCHS, orders=FREE_ORDERS)
+    sampler = Union(OneHop(), hops, ProjectAndSample(), BatchNegatives())
+    return with_negatives(job, network, sampler, epochs=EPOCHS, orders=FREE_ORDERS)
 
 
 EFFORT, ORDERS, SEARCH_SECONDS = 96, 16, 0.02
@@ -134,7 +142,7 @@ def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
     """The solver's answers, of rows that are loosened by the margin, and the other solutions of a batch."""
     answers = SolverNegatives(margin=MARGIN, time_limit=SEARCH_SECONDS)
     epochs = max(1, round(EFFORT / job.data.k**2))
-    return with_samplers(job, network, answers, BatchNegatives(), epochs=epochs, orders=ORDERS)
+    return with_negatives(job, network, BatchNegatives(), searched=answers, epochs=epochs, orders=ORDERS)
 
 
 LAYER_SECONDS = 0.05

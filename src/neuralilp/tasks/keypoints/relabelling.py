@@ -19,9 +19,9 @@ from neuralilp.terms import LossTerms
 class RelabelledStep(nn.Module):
     """x, y* -> the balanced loss and its terms, as :class:`~neuralilp.LossStep`, over ``orders`` orders of the points.
 
-    The points of both images come in random order, so a cost, its solution and its negatives in another order are an
-    example as good as the first; and static rows, which do not know the order, must hold there too. Negatives are drawn
-    once, and in all the orders: what the solver found wrong counts many times.
+    The points of both images come in random order, so a cost and its solution in another order are an example as good
+    as the first; and static rows, which do not know the order, must hold there too. Negatives of ``sampler`` are drawn
+    in each order, those of ``searched`` once and then put into all: what a solver found wrong counts many times.
 
     ``noise`` is added to the cost before, in multiples of its root mean square: normal, another one in every step. A
     cost that is right on the pairs of training leaves rows nothing to do; where it is in doubt, they learn.
@@ -35,12 +35,13 @@ class RelabelledStep(nn.Module):
         balancer: nn.Module,
         *,
         k: int,
+        searched: NegativeSampler | None = None,
         orders: int = 16,
         noise: float = 0.0,
     ) -> None:
         super().__init__()
         self.model, self.sampler, self.loss, self.balancer = model, sampler, loss, balancer
-        self.k, self.orders, self.noise = k, orders, noise
+        self.k, self.searched, self.orders, self.noise = k, searched, orders, noise
 
     def forward(
         self,
@@ -54,19 +55,20 @@ class RelabelledStep(nn.Module):
         noise = torch.randn(program.cost.shape, generator=generator, device=program.cost.device)
         size = program.cost.detach().square().mean(-1, keepdim=True).sqrt()
         program = dataclasses.replace(program, cost=program.cost + self.noise * size * noise)
-        negatives = self.sampler(program, solution, generator=generator)
         place = random_orders(self.orders, len(solution), self.k, generator).to(solution.device)
 
-        def relabelled(values: Tensor) -> Tensor:
-            """`batch ... var` -> `order·batch ... var`."""
-            where = place.view(self.orders, len(place[0]), *[1] * (values.ndim - 2), -1)
+        def relabelled(values: Float[Tensor, "batch *more var"]) -> Float[Tensor, "order batch *more var"]:
+            where = place.view(*place.shape[:2], *[1] * (values.ndim - 2), -1)
             many = values.expand(self.orders, *values.shape)
-            return many.gather(-1, where.expand_as(many)).flatten(0, 1)
+            return many.gather(-1, where.expand_as(many))
 
         y = relabelled(solution)
-        program = dataclasses.replace(program, cost=relabelled(program.cost))
-        points = Negatives.from_points(y, relabelled(negatives.points()))
-        terms = self.loss(program, y, points, temperature=temperature)
+        many = dataclasses.replace(program, cost=relabelled(program.cost))
+        negatives = self.sampler(many, y, generator=generator)
+        if self.searched is not None:
+            found = self.searched(program, solution, generator=generator).points()
+            negatives = Negatives.cat([negatives, Negatives.from_points(y, relabelled(found))])
+        terms = self.loss(many, y, negatives, temperature=temperature)
         return self.balancer(terms), terms
 
 
