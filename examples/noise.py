@@ -18,7 +18,7 @@ import neuralilp as ni
 from neuralilp.distill import Axes, implied_rows
 from neuralilp.plotting import save_figure
 
-SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 NEW = 100
 
 
