@@ -167,8 +167,8 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
 
         tried: dict[str, float] = {}
         rest = (~split).nonzero().flatten()
-        may_doubt = costs is not None and bool(doubtful(z[split], self.axes_).any())
-        best, held_out = (self.rows or 0, may_doubt if self.doubts is None else self.doubts), dict[str, float]()
+        may_doubt = self.doubts is None and costs is not None and bool(doubtful(z[split], self.axes_).any())
+        best, held_out = (self.rows or 0, may_doubt or bool(self.doubts)), dict[str, float]()
 
         def is_better(rows: int, doubts: bool) -> bool:
             """Learn from one part, look at the other, and remember what does best."""
@@ -190,7 +190,7 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
             for rows in [best[0]] if self.rows is not None or costs is None else ROWS:
                 if not is_better(rows, best[1]) or is_done():
                     break
-            if self.doubts is None and may_doubt and not is_done():
+            if may_doubt and not is_done():
                 is_better(best[0], False)
         everything = torch.ones(len(z), dtype=torch.bool)
         if self.kind_ == FEATURES and len(rest):

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 from torch.optim.lr_scheduler import OneCycleLR
 
-from neuralilp.annealing import MilestoneTemperature, PlateauTemperature
+from neuralilp.annealing import MilestoneTemperature
 from neuralilp.balancing import FixedWeights
 from neuralilp.baselines import CombOptNetStep
 from neuralilp.constraints import Box, KnownConstraints, LearnableConstraints
@@ -52,13 +52,10 @@ def by_solving(model: NeuralILP) -> Callable[[float], Answer]:
     return lambda seconds: lambda pair: solved(model, pair, seconds)
 
 
-Temperature = PlateauTemperature | MilestoneTemperature
-
-
 def recipe_of(
     job: Job,
     step: nn.Module,
-    temperature: Temperature | None = None,
+    temperature: MilestoneTemperature | None = None,
     *,
     epochs: int = EPOCHS,
     peaks: list[float] | None = None,
