@@ -31,3 +31,17 @@ def test_wrong_decisions_among_right_ones(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert right >= 0.95
         assert implied == 1
     assert (tmp_path / "curve.png").stat().st_size > 1000
+
+
+def test_illustration(tmp_path: Path) -> None:
+    script = runpy.run_path(str(EXAMPLES / "illustration.py"))
+    after, terms = script["main"](tmp_path / "illustration.png")
+    before = script["LEARNT"]
+    assert after[:2].equal(before[:2])  # rows that neither y* nor the negative is nearest to stay
+    d_solution, d_negative = (after[:, :2] @ script[name] + after[:, 2] for name in ("Y", "NEGATIVE"))
+    assert (d_solution >= 0).all()
+    assert d_negative.min() < 0
+    # By hand: y* = (2, 3) is 0.45/√1.01 outside one of four rows, and (4, 2) lies 0.3/√1.01 inside the nearest.
+    assert terms.positive.item() == pytest.approx(0.45 / 1.01**0.5 / 4)
+    assert terms.negative.item() == pytest.approx(0.3 / 1.01**0.5)
+    assert (tmp_path / "illustration.png").stat().st_size > 1000

@@ -142,3 +142,13 @@ def test_input_that_cannot_be_drawn(tmp_path: Path) -> None:
         plot_program(triangle(), path=tmp_path / "picture.doc")
     with pytest.raises(InputError, match="folder that exists"):
         plot_program(triangle(), path=tmp_path / "no" / "picture.png")
+
+
+def test_two_programs_in_one_figure() -> None:
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert plot_program(triangle(), name="hidden", axes=left) is figure
+    plot_program(triangle(1.5), axes=right)
+    assert left.get_legend() is None
+    assert "hidden polyhedron" in {patch.get_label() for patch in left.patches}
+    assert "learnt polyhedron" in {patch.get_label() for patch in right.patches}

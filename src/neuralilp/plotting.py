@@ -37,7 +37,9 @@ def plot_program(
     truth: IntegerProgram | None = None,
     solution: Float[Tensor, " var"] | None = None,
     negatives: Negatives | None = None,
+    name: str = "learnt",
     title: str | None = None,
+    axes: Axes | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
     """Draw one two-variable program: its integer points, its hyperplanes and the polyhedron that they bound.
@@ -47,15 +49,18 @@ def plot_program(
         truth: the program to compare with. Its hyperplanes are dashed, and it decides which points are feasible.
         solution: y*, with a green border; the cost row c·z <= c·y* of Eq. 4 is the dashed line through it.
         negatives: N(y*); those that the loss uses are drawn.
+        name: what the legend calls the program.
+        axes: where to draw, without a legend; by default a figure is made.
         path: where to write the picture, whole or not at all; the suffix chooses the format.
     """
     from matplotlib.figure import Figure
 
     program = _check(program, "program")
-    figure = Figure(figsize=(7.6, 5.2), layout="constrained")
-    axes = figure.add_subplot()
+    is_own = axes is None
+    if axes is None:
+        axes = Figure(figsize=(7.6, 5.2), layout="constrained").add_subplot()
     low, high = _box(program)
-    _draw_hyperplanes(axes, program, low, high)
+    _draw_hyperplanes(axes, program, low, high, name)
     if truth is not None:
         truth = _check(truth, "truth")
         for a, b in _rows(truth.blocks):
@@ -71,6 +76,10 @@ def plot_program(
         y = _point(solution)
         axes.plot(*y, "o", color=BLUE, markersize=9, markeredgecolor=GREEN, markeredgewidth=2.6, label="y*", zorder=6)
     _finish(axes, low, high, title)
+    if is_own:
+        _draw_legend(axes)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
     if path is not None:
         save_figure(figure, Path(path))
     return figure
@@ -129,20 +138,20 @@ def _rectangle(low: Points, high: Points, margin: float = 0.0) -> Points:
     return np.array([[left, bottom], [right, bottom], [right, top], [left, top]])
 
 
-def _draw_hyperplanes(axes: Axes, program: IntegerProgram, low: Points, high: Points) -> None:
+def _draw_hyperplanes(axes: Axes, program: IntegerProgram, low: Points, high: Points, name: str) -> None:
     rows = _rows(program.blocks)
     polygon = _rectangle(low, high)
     for a, b in rows:
         polygon = _clip(polygon, a, b)
     axes.fill(*_rectangle(low, high).T, facecolor="none", edgecolor=GREY, linewidth=1.0, label="known bounds")
     if len(polygon):
-        axes.fill(*polygon.T, facecolor=BLUE, alpha=0.13, linewidth=0, label="learnt polyhedron", zorder=1)
+        axes.fill(*polygon.T, facecolor=BLUE, alpha=0.13, linewidth=0, label=f"{name} polyhedron", zorder=1)
     for a, b in rows:
         # A row that holds no edge of the polyhedron says nothing that the others do not say.
         touches = len(polygon) and np.sum(np.abs(polygon @ a + b) < 1e-9) >= 2
-        style = {"color": BLUE, "linewidth": 1.7, "label": "learnt constraint"}
+        style = {"color": BLUE, "linewidth": 1.7, "label": f"{name} constraint"}
         if not touches:
-            style = {"color": GREY, "linewidth": 0.8, "alpha": 0.6, "label": "learnt, redundant"}
+            style = {"color": GREY, "linewidth": 0.8, "alpha": 0.6, "label": f"{name}, redundant"}
         _draw_line(axes, a, b, low, high, **style)
 
 
@@ -222,6 +231,9 @@ def _finish(axes: Axes, low: Points, high: Points, title: str | None) -> None:
     axes.tick_params(length=0, colors="#4a5568")
     if title:
         axes.set_title(title, fontsize=11)
+
+
+def _draw_legend(axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(reversed(labels), reversed(handles), strict=True))  # one entry for all lines of a kind
     labels = sorted(unique, key=labels.index)
