@@ -1,4 +1,4 @@
-"""The triangular learning rate."""
+"""Schedules of the learning rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from neuralilp import InputError
-from neuralilp.training import triangular
+from neuralilp.training import one_cycle, triangular
 
 
 def optimiser(*rates: float) -> torch.optim.Optimizer:
@@ -57,3 +57,19 @@ def test_unusable_arguments() -> None:
     for decay, after in ((0.0, 0), (1.5, 0), (0.5, -1)):
         with pytest.raises(InputError, match="decay must be above 0 and at most 1, and after at least 0, got"):
             triangular(optimiser(0.1), 0.1, 4, decay=decay, after=after)
+
+
+def test_one_cycle_peaks_at_each_groups_rate_and_ends_near_zero() -> None:
+    adam = optimiser(0.1, 2.0)
+    rate = one_cycle(adam, epochs=5, examples=79, batch_size=8)  # 10 batches an epoch
+    seen = []
+    for _ in range(50):
+        adam.step()
+        rate.step()
+        seen.append(rate.get_last_lr())
+    assert max(first for first, _ in seen) == pytest.approx(0.1, rel=0.01)
+    assert max(second for _, second in seen) == pytest.approx(2.0, rel=0.01)
+    assert seen.index(max(seen)) < 6
+    assert seen[-1] < [1e-6, 1e-4]
+    with pytest.raises(InputError, match="epochs, examples and batch_size"):
+        one_cycle(adam, epochs=0, examples=79, batch_size=8)

@@ -13,4 +13,5 @@ from neuralilp.training.record import fingerprint as fingerprint
 from neuralilp.training.record import make_record as make_record
 from neuralilp.training.record import read_record as read_record
 from neuralilp.training.record import write_record as write_record
+from neuralilp.training.schedules import one_cycle as one_cycle
 from neuralilp.training.schedules import triangular as triangular

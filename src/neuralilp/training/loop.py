@@ -41,7 +41,6 @@ def train(
     monitor: str = "vector_accuracy",
     fabric: Fabric | None = None,
     seed: int = 0,
-    on_temperature: Callable[[float], None] | None = None,
     report: Report | None = None,
     resume: bool = False,
     facts: Mapping[str, Any] | None = None,
@@ -55,8 +54,7 @@ def train(
     ``optimiser`` makes an optimiser for ``step``, and ``scheduler`` a learning-rate schedule for that, stepped after
     every step; they are functions so that both can begin anew. ``validate`` gets ``step`` in ``eval()`` mode, without
     gradients, and returns figures, of which ``monitor`` is to be maximised. The temperature is stepped with it at each
-    validation, :class:`~neuralilp.MilestoneTemperature` at each epoch. ``on_temperature`` is called with the value at
-    the start, after every drop and at a resume: what it sets (margins, say) should depend on nothing else.
+    validation, :class:`~neuralilp.MilestoneTemperature` at each epoch.
 
     A run killed at any moment goes on with ``resume=True`` from the last checkpoint, and on a CPU it comes to the very
     weights that it would have come to, if ``validate`` gives the same figures for the same weights. Where there is
@@ -108,7 +106,6 @@ def train(
             monitor=monitor,
             fabric=fabric,
             randomness=Randomness(seed, fabric.device, fabric.global_rank),
-            on_temperature=on_temperature,
             report=report,
             interrupts=interrupts,
             is_bare=is_own and fabric.world_size == 1 and type(fabric.strategy.precision) is Precision,

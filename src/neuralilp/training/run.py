@@ -47,7 +47,6 @@ class Run:
     monitor: str
     fabric: Fabric
     randomness: Randomness
-    on_temperature: Callable[[float], None] | None
     report: Report
     interrupts: Interrupts
     is_bare: bool = False
@@ -70,8 +69,6 @@ class Run:
     def go(self) -> Outcome:
         """From wherever the run is to where it stops."""
         earlier = self._restore()
-        if self.on_temperature is not None:
-            self.on_temperature(self.temperature.value)
         if earlier is None:
             self._checkpoint()
             stopped = self._until_stopped()
@@ -239,8 +236,6 @@ class Run:
             return
         if self.temperature.step(figure):
             self.state.waited = 0
-            if self.on_temperature is not None:
-                self.on_temperature(self.temperature.value)
             if self.schedule.restart_on_drop:
                 self._begin_optimiser()
 

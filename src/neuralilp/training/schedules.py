@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import CyclicLR
+from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 
 from neuralilp.errors import InputError
 
@@ -45,3 +45,14 @@ def triangular(
         cycle_momentum=False,
         scale_fn=lambda cycle: decay ** max(cycle - max(after, 1), 0),  # the first cycle is 1
     )
+
+
+def one_cycle(optimiser: Optimizer, epochs: int, examples: int, batch_size: int) -> OneCycleLR:
+    """Up to the learning rate that each group has in a tenth of all steps, then down to almost nothing at their end."""
+    if epochs < 1 or examples < 1 or batch_size < 1:
+        raise InputError(
+            f"epochs, examples and batch_size must be at least 1, got {epochs}, {examples} and {batch_size}"
+        )
+    steps = epochs * -(-examples // batch_size)
+    peaks = [float(group["lr"]) for group in optimiser.param_groups]
+    return OneCycleLR(optimiser, peaks, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.optim.lr_scheduler import OneCycleLR
 
 from neuralilp.annealing import MilestoneTemperature
 from neuralilp.balancing import FixedWeights
@@ -27,7 +26,7 @@ from neuralilp.tasks.keypoints.networks import GraphPair, MatchingCost
 from neuralilp.tasks.keypoints.relabelling import RelabelledStep
 from neuralilp.tasks.rules import RuleStep, exactly_one
 from neuralilp.tasks.runs import Recipe, TargetStep
-from neuralilp.training import Schedule
+from neuralilp.training import Schedule, one_cycle
 from neuralilp.warmstart import affine_hull
 
 BOUNDS = (-0.485, 1.485)
@@ -58,16 +57,12 @@ def recipe_of(
     temperature: MilestoneTemperature | None = None,
     *,
     epochs: int = EPOCHS,
-    peaks: list[float] | None = None,
 ) -> Recipe:
-    """One cycle of the learning rate in all, with a peak for each group of weights."""
-    steps = epochs * -(-len(job.data.train) // BATCH)
+    """One cycle of the learning rate in all."""
     return Recipe(
         step=job.on_graphs(step),
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, fused=True),
-        scheduler=lambda optimiser: OneCycleLR(
-            optimiser, peaks or PEAK, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False
-        ),
+        scheduler=lambda optimiser: one_cycle(optimiser, epochs, len(job.data.train), BATCH),
         temperature=temperature or MilestoneTemperature(1.0, factor=0.5, epochs=()),
         schedule=Schedule(epochs=epochs, batch_size=BATCH, validate_every=epochs),
         monitor=MONITOR,
@@ -117,7 +112,7 @@ def with_negatives(
         return torch.optim.AdamW(parts, lr=PEAK)
 
     temperature = MilestoneTemperature(TEMPERATURE, factor=0.5, epochs=())
-    recipe = recipe_of(job, step, temperature, epochs=epochs, peaks=[PEAK, ROWS_PEAK])
+    recipe = recipe_of(job, step, temperature, epochs=epochs)
     return Learner(model, dataclasses.replace(recipe, optimiser=optimiser), by_solving(model))
 
 

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
 
 from neuralilp.annealing import MilestoneTemperature
 from neuralilp.balancing import FixedWeights
@@ -45,7 +43,7 @@ from neuralilp.tasks.knapsack.networks import (
 from neuralilp.tasks.knapsack.sentences import PRICES, WEIGHTS
 from neuralilp.tasks.knapsack.table import TASK
 from neuralilp.tasks.runs import Recipe, TargetStep, run_recorded
-from neuralilp.training import Outcome, Report, RunFolder, Schedule
+from neuralilp.training import Outcome, Report, RunFolder, Schedule, one_cycle
 
 METHODS = ("ilploss", "ilploss-plus", "comboptnet", "solver-negatives", "mlp", "two-stage")
 
@@ -147,7 +145,7 @@ def ilploss(job: Job, *more: Any) -> Learner:
     recipe = Recipe(
         step=job.on_sentences(LossStep(model, sampler, loss, FixedWeights(1.0, NEGATIVE_WEIGHT, 0.0))),
         optimiser=lambda module: torch.optim.AdamW(module.parameters(), lr=PEAK, weight_decay=DECAY, fused=True),
-        scheduler=lambda optimiser: one_cycle(optimiser, PEAK, EPOCHS, data),
+        scheduler=lambda optimiser: one_cycle(optimiser, EPOCHS, len(data.train.item), BATCH),
         temperature=falling(HOTTEST, COLDEST, EPOCHS),
         schedule=Schedule(epochs=EPOCHS, batch_size=BATCH, validate_every=EPOCHS // 10, keep_later=True),
         monitor="vector_accuracy",
@@ -172,11 +170,6 @@ def chosen(data: KnapsackData) -> float:
 def falling(hottest: float, coldest: float, epochs: int) -> MilestoneTemperature:
     """By the same factor in every epoch."""
     return MilestoneTemperature(hottest, factor=(coldest / hottest) ** (1 / (epochs - 1)), epochs=range(1, epochs))
-
-
-def one_cycle(optimiser: Optimizer, peak: float, epochs: int, data: KnapsackData) -> LRScheduler:
-    steps = epochs * -(-len(data.train.item) // BATCH)
-    return OneCycleLR(optimiser, peak, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False)
 
 
 SOLVED_SHARE = 0.02
@@ -219,7 +212,7 @@ def ilploss_plus(job: Job) -> Learner:
     recipe = Recipe(
         step=job.on_sentences(LikelihoodStep(model, hops=HOPS)),
         optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=PLUS_PEAK, fused=True),
-        scheduler=lambda optimiser: one_cycle(optimiser, PLUS_PEAK, PLUS_EPOCHS, data),
+        scheduler=lambda optimiser: one_cycle(optimiser, PLUS_EPOCHS, len(data.train.item), BATCH),
         temperature=falling(PLUS_HOTTEST, PLUS_COLDEST, PLUS_EPOCHS),
         schedule=Schedule(epochs=PLUS_EPOCHS, batch_size=BATCH, validate_every=PLUS_EPOCHS // 10, keep_later=True),
         monitor="vector_accuracy",
@@ -263,7 +256,7 @@ def two_stage(job: Job) -> Learner:
     recipe = Recipe(
         step=job.on_sentences(TargetStep(network, functional.mse_loss)),
         optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=READING_PEAK, fused=True),
-        scheduler=lambda optimiser: one_cycle(optimiser, READING_PEAK, READING_EPOCHS, data),
+        scheduler=lambda optimiser: one_cycle(optimiser, READING_EPOCHS, len(data.train.item), BATCH),
         temperature=MilestoneTemperature(1.0, factor=0.5, epochs=()),
         schedule=Schedule(
             epochs=READING_EPOCHS, batch_size=BATCH, validate_every=READING_EPOCHS // 10, keep_later=True
