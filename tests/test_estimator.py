@@ -25,6 +25,7 @@ from neuralilp import (
     solve,
 )
 from neuralilp.estimator import NoCostsWarning
+from neuralilp.tables import Table
 
 CAPACITIES = -torch.tensor([[5, 5, 4, 1, 4, 5], [3, 4, 3, 4, 2, 2], [2, 5, 4, 2, 2, 4]]).double()
 STOCK = torch.tensor([34.0, 33, 26]).double()
@@ -73,6 +74,18 @@ def test_predict_gives_what_it_was_given(learnt: ProgramLearner, mix: tuple[np.n
     assert np.array_equal(answer.to_numpy(), learnt.predict(costs))
     assert np.array_equal(learnt.predict(torch.from_numpy(costs)), learnt.predict(costs))
     assert np.array_equal(learnt.costs(frame), costs)
+
+
+def test_tables_and_lists_are_taken_and_columns_found_by_name(
+    learnt: ProgramLearner, mix: tuple[np.ndarray, np.ndarray]
+) -> None:
+    costs, plans = (array[200:210] for array in mix)
+    table = Table(tuple(NAMES[::-1]), costs[:, ::-1])
+    expected = learnt.predict(costs)
+    assert np.array_equal(learnt.predict(table), expected)
+    assert np.array_equal(learnt.predict(costs.tolist()), expected)
+    backwards = pandas.DataFrame(plans, columns=NAMES)[NAMES[::-1]]
+    assert learnt.score(costs, backwards) == learnt.score(costs, plans) > 0.5
 
 
 def test_there_and_back(learnt: ProgramLearner, mix: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
@@ -219,7 +232,12 @@ def test_known_constraints_are_taken_for_granted(learnt: ProgramLearner, tmp_pat
         ([[1.0, 2.0]], [], {}, r"solutions must be `example column`"),
         ([[1.0, np.inf]], [[0, 1]], {}, r"costs must be finite: row 0, column 1 is inf"),
         ([[1.0, 2.0]] * 2, [[0, 1]], {}, r"costs and solutions must have as many rows, got 2 and 1"),
-        ([[1.0, 2.0, 3.0]], [[0, 1]], {"inputs": "costs"}, r"costs must have the 2 columns of the solutions, got 3"),
+        (
+            [[1.0, 2.0, 3.0]],
+            [[0, 1]],
+            {"inputs": "costs"},
+            r"costs must have a column for each of the 2 ",
+        ),
         ([[1.0, 2.0]], [[0, 1]], {"inputs": "prices"}, r"inputs must be auto, costs or features, got 'prices'"),
         ([[1.0, 2.0]], [[0, 1]], {"held_out": 1.0}, r"held_out must be at least 0 and below 1, got 1.0"),
         ([[1.0, 2.0]], [[0, 3]], {"bounds": (0, 1)}, r"bounds must hold on all solutions: row 0, column 'z1' is 3"),
@@ -236,7 +254,7 @@ def test_bad_input(x: Any, y: Any, options: dict[str, Any], message: str) -> Non
 
 
 def test_new_costs_must_fit(learnt: ProgramLearner) -> None:
-    with pytest.raises(InputError, match="costs must have the 6 columns of the solutions, got 3"):
+    with pytest.raises(InputError, match="costs must have a column for each of the 6 variables, got 3"):
         learnt.predict(np.zeros((2, 3)))
     with pytest.raises(InputError, match="'tart' is missing"):
         learnt.predict(pandas.DataFrame(np.zeros((1, 6)), columns=[*NAMES[:5], "tarts"]))

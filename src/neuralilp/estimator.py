@@ -243,10 +243,10 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
     # -- use -----------------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Any:
-        """Solutions for costs or features: a data frame if X is one, else an array. NaN where there is no solution."""
-        solution = self.solve(X)
-        z: NDArray[np.float64] = solution.z.numpy()
-        return z if names_of(X) is None else type(X)(z, columns=self.names_, index=X.index)
+        """Solutions for costs or features: a pandas frame if X is one, else an array. NaN where there is none."""
+        z: NDArray[np.float64] = self.solve(X).z.numpy()
+        is_frame = names_of(X) is not None and hasattr(X, "index")
+        return type(X)(z, columns=self.names_, index=X.index) if is_frame else z
 
     def solve(self, X: Any) -> Solution:
         """As :meth:`predict`, with the status of every instance."""
@@ -256,7 +256,7 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any) -> float:
         """The share of rows of ``y`` that :meth:`predict` gets right in every column; without X, that are feasible."""
         check_is_fitted(self, "program_")
-        z = torch.from_numpy(as_array(y, "solutions"))
+        z = self._of_variables(y, "solutions")
         if X is None:
             return self.program_.is_feasible(z).double().mean().item()
         return vector_accuracy(self.solve(X).z, z)
@@ -324,12 +324,15 @@ class ProgramLearner(BaseEstimator):  # type: ignore[misc]
             deep = isinstance(X, Tensor) and X.ndim > 2
             x = X.detach().double() if deep else torch.from_numpy(as_array(X, FEATURES))
         else:
-            x = torch.from_numpy(matched(X, self.names_ if self.is_named_ else None, len(self.names_)))
+            x = self._of_variables(X, COSTS)
         if examples is not None and len(x) != examples:
             raise ShapeError(f"{self.kind_} and solutions must have as many rows, got {len(x)} and {examples}")
         if examples is None and x.shape[1] != self.n_features_in_ and self.kind_ is not None:
             raise ShapeError(f"{self.kind_} must have the {self.n_features_in_} columns of training, got {x.shape[1]}")
         return x
+
+    def _of_variables(self, value: Any, name: str) -> Tensor:
+        return torch.from_numpy(matched(value, name, self.names_ if self.is_named_ else None, len(self.names_)))
 
     def _axes(self) -> Axes | None:
         if self.axes is None or isinstance(self.axes, Axes):

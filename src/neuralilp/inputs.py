@@ -45,16 +45,16 @@ def check_whole(array: NDArray[np.float64], name: str, names: list[str] | None =
         )
 
 
-def matched(costs: Any, names: list[str] | None, n: int) -> NDArray[np.float64]:
-    """Costs with a column for each of n variables, by name where both have names."""
-    array, own = as_array(costs, "costs"), names_of(costs)
+def matched(value: Any, name: str, names: list[str] | None, n: int) -> NDArray[np.float64]:
+    """A column for each of the n variables, by name where both have names."""
+    array, own = as_array(value, name), names_of(value)
     if own is not None and names is not None and own != names:
         missing = [name for name in names if name not in own]
         if missing:
-            raise InputError(f"costs must have the columns of the solutions: {missing[0]!r} is missing")
+            raise InputError(f"{name} must have the columns of the variables: {missing[0]!r} is missing")
         array = array[:, [own.index(name) for name in names]]
     if array.shape[1] != n:
-        raise ShapeError(f"costs must have the {n} columns of the solutions, got {array.shape[1]}")
+        raise ShapeError(f"{name} must have a column for each of the {n} variables, got {array.shape[1]}")
     return np.ascontiguousarray(array)
 
 
