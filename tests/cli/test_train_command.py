@@ -83,6 +83,17 @@ def error_of(result: Any) -> str:
 # -- what a run leaves -------------------------------------------------------------------------------------------------
 
 
+def test_datasets_and_seeds_at_once(data: Path, tmp_path: Path) -> None:
+    options = ("--method", "comboptnet", "--data", data, "--time-limit", 1, "--json")
+    result = invoke(*options, "--datasets", "0-1", "--seeds", "0,2", "--jobs", 2, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    records = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    found = [(record["setting"]["dataset"], record["seed"]) for record in records]
+    assert found == [(0, 0), (0, 2), (1, 0), (1, 2)]
+    for dataset, seed in found:
+        assert (tmp_path / f"dataset-{dataset}" / f"seed-{seed}" / "record.json").exists()
+
+
 def test_the_methods_are_the_command_s() -> None:
     assert list(METHODS) == METHOD_NAMES
 
@@ -271,7 +282,7 @@ def test_a_run_that_is_over_is_told_again(runs: dict[str, tuple[Path, list[str]]
         (["--threads", "0"], 2, "--threads"),
         (["--time-limit", "-1"], 2, "--time-limit"),
         (["--time-limit", "nan"], 2, "--time-limit"),
-        (["--seed", "-1"], 1, "error: seed must be between 0 and"),
+        (["--seed", "-1"], 2, "--seeds"),
         (["--seed", str(2**70)], 1, "error: seed must be between 0 and"),
         (["--epochs", "3"], 2, "--epochs"),
     ],

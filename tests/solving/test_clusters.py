@@ -1,27 +1,33 @@
-"""Solving on a real cluster: two worker processes of Dask on this machine, by naming the backend."""
+"""Solves and sweeps on a real cluster: two worker processes of Dask on this machine."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-import joblib  # type: ignore[import-untyped]
+import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
-from neuralilp import Bounds, ConstraintBlock, IntegerProgram, solve, valid_cuts
+from neuralilp import Bounds, ConstraintBlock, InputError, IntegerProgram, solve, valid_cuts
+from neuralilp.cli import app
+from neuralilp.clusters import connected
+
+pytestmark = pytest.mark.filterwarnings("default")  # those of Dask are its own
+
 
 distributed = pytest.importorskip("distributed", reason="needs pip install 'dask[distributed]'")
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[object]:
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+def cluster() -> Iterator[str]:
+    """The address of a scheduler."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with distributed.LocalCluster(processes=True, **options) as local:
+        yield local.scheduler_address
 
 
 def programs(count: int) -> IntegerProgram:
@@ -30,21 +36,41 @@ def programs(count: int) -> IntegerProgram:
     return IntegerProgram(cost, Bounds(torch.zeros(8), torch.ones(8)), (rows,))
 
 
-@pytest.mark.filterwarnings("default")  # those of Dask are its own
-def test_a_batch_is_solved_by_the_workers(client: object) -> None:
+def test_a_batch_is_solved_by_the_workers(cluster: str) -> None:
     program = programs(40)
-    here = solve(program)
-    with joblib.parallel_config(backend="dask"):
-        there = solve(program, workers=2)
+    with connected(cluster):
+        there = solve(program, workers=-1)
     assert there.counts() == {"optimal": 40}
-    assert torch.equal(there.z, here.z)
+    assert torch.equal(there.z, solve(program).z)
 
 
-@pytest.mark.filterwarnings("default")
-def test_cuts_travel_too(client: object) -> None:
+def test_cuts_travel_too(cluster: str) -> None:
     program = programs(20)
     cuts = valid_cuts(program.cost, solve(program).z)
     free = IntegerProgram(program.cost, program.bounds)
-    with joblib.parallel_config(backend="dask"):
+    with connected(cluster):
         there = solve(free, workers=2, cuts=cuts)
     assert torch.equal(there.z, solve(free, cuts=cuts).z)
+
+
+def test_seeds_are_swept_by_the_workers(cluster: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name, count in (("train", 160), ("test", 20)):
+        vectors = rng.uniform(0, 1, (count, 3, 4))
+        np.save(tmp_path / f"{name}_encodings.npy", vectors)
+        np.save(tmp_path / f"{name}_sols.npy", (vectors[..., 0] > vectors[..., 1]).astype(np.int8))
+    words: list[Any] = ["train", "knapsack", "--encodings", tmp_path, "--method", "mlp", "--time-limit", 1]
+    words += ["--seeds", "0-1", "--out", tmp_path / "runs", "--cluster", cluster, "--json"]
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.stderr
+    records = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert [record["seed"] for record in records] == [0, 1]
+    assert (tmp_path / "runs" / "seed-1" / "record.json").exists()
+
+
+def test_nobody_there() -> None:
+    with (
+        pytest.raises(InputError, match="cluster must be the address of a Dask scheduler, got 'tcp"),
+        connected("tcp://127.0.0.1:9"),
+    ):
+        pass

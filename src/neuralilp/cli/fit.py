@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from neuralilp.cli.sweeps import Cluster
+
 Model = Annotated[Path, typer.Argument(help="Folder that `neuralilp fit` wrote.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
 Ignored = Annotated[
@@ -100,19 +102,24 @@ def solve(
     ignore: Ignored = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for each instance.", min=0)] = 10.0,
     workers: Workers = 1,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve new instances by the rules that were learnt. A row without a solution is empty but for its status."""
+    from neuralilp.clusters import connected
     from neuralilp.estimator import ProgramLearner
     from neuralilp.files import check_new
     from neuralilp.tables import read_table, write_table
 
     check_new(out)
     learner = ProgramLearner.load(model).set_params(workers=workers, solve_seconds=time_limit, progress=True)
+    if cluster is not None:
+        learner.set_params(workers=-1)
     table = read_table(costs, without=ignore or ())
     if learner.kind_ != "features":
         table = table.select(learner.names_, str(costs))
-    answer = learner.solve(table)
+    with connected(cluster):
+        answer = learner.solve(table)
     rows = [
         [*(None if z != z else z for z in row), status.value]
         for row, status in zip(answer.z.tolist(), answer.status, strict=True)

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import enum
+import functools
 import json
-import math
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from neuralilp.cli.data import Data
-from neuralilp.cli.train import (
+from neuralilp.cli.sweeps import (
     AsJson,
+    Cluster,
     Jobs,
     Out,
     Resume,
+    Seeds,
     Threads,
     TimeLimit,
     disk_errors_told,
-    finish,
+    folders_of,
+    numbers_of,
     of_seed,
-    run_folder,
-    seeds_of,
-    swept,
+    run_all,
+    seconds_of,
 )
-from neuralilp.cli.words import in_words
 
 Images = Annotated[
     str,
@@ -69,13 +70,14 @@ def train(
             "time each, and keep what validates better. With several seeds, the folder of its seed-N."
         ),
     ] = None,
-    seeds: Annotated[str, typer.Option("--seed", "--seeds", help="One run for each, as in 0, 0-2 or 0,3,5.")] = "0",
+    seeds: Seeds = "0",
     time_limit: TimeLimit = 480.0,
     out: Out = None,
     data: Data = None,
     resume: Resume = False,
     threads: Threads = 1,
     jobs: Jobs = 1,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Match keypoints of two images, learning the cost and that matches are one to one (Section 4.4 of the paper)."""
@@ -85,36 +87,26 @@ def train(
     from neuralilp.tasks.keypoints.data import load
     from neuralilp.tasks.keypoints.methods import cost_of_run, run
     from neuralilp.tasks.keypoints.table import TASK
-    from neuralilp.training import progress
 
     torch.set_num_threads(threads)
-    chosen = seeds_of(seeds)
-    folders = {
-        seed: run_folder(TASK, method.value, points, seed=seed) if out is None else of_seed(out, seed, chosen)
-        for seed in chosen
-    }
+    chosen = numbers_of(seeds, "--seeds")
+    folders = folders_of(chosen, out, TASK, method.value, points)
     place = data_folder(data, create=True)
     with disk_errors_told(folders[chosen[0]]):
         loaded = load(place, images, points, weights=weights, progress=True)
-
-    def one(seed: int) -> dict[str, Any] | None:
-        torch.set_num_threads(threads)
-        return run(
+    runs = {
+        folder: functools.partial(
+            run,
             loaded,
             method.value,
-            out=folders[seed],
             seed=seed,
-            time_limit=None if math.isinf(time_limit) else time_limit,
+            time_limit=seconds_of(time_limit),
             start=None if start is None else cost_of_run(of_seed(start, seed, chosen), loaded),
             resume=resume,
-            report=progress(),
         )
-
-    for seed, record in swept(one, folders, jobs):
-        if record is not None and start is not None:
-            figures = {name: entry["pointwise_accuracy"] for name, entry in record["starts"].items()}
-            typer.echo(f"began with {record['start']}, by validation: {in_words(figures)}")
-        finish(record, folders[seed], as_json)
+        for seed, folder in folders.items()
+    }
+    run_all(runs, threads=threads, jobs=jobs, cluster=cluster, as_json=as_json)
 
 
 def data(

@@ -73,7 +73,7 @@ def solve(
     if time_limit is not None and not (time_limit >= 0 and math.isfinite(time_limit)):
         raise InputError(f"time_limit must be a non-negative number of seconds or None, got {time_limit}")
     if workers == -1:
-        workers = joblib.cpu_count()
+        workers = joblib.effective_n_jobs(-1)
     if workers < 1:
         raise InputError(f"workers must be at least 1, or -1 for one a core, got {workers}")
     n = program.num_variables
