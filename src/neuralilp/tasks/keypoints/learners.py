@@ -92,6 +92,7 @@ def with_negatives(
     searched: NegativeSampler | None = None,
     epochs: int,
     orders: int,
+    dropout: float = 0.0,
 ) -> Learner:
     """The paper's loss. Not the paper's:
 
@@ -100,6 +101,7 @@ def with_negatives(
     without a covariance term, and bounds do not compete.
     """
     model = new_model(job, network)
+    network.dropout.p = dropout
     loss = ILPLoss(positive_margin=MARGIN, negative_margin=MARGIN, known_rows_compete=False)
     weights = FixedWeights(1.0, NEGATIVE_WEIGHT, 0.0)
     step = RelabelledStep(model, sampler, loss, weights, k=job.data.k, searched=searched, orders=orders, noise=NOISE)
@@ -126,15 +128,17 @@ def ilploss(job: Job, network: MatchingCost) -> Learner:
     return with_negatives(job, network, sampler, epochs=EPOCHS, orders=FREE_ORDERS)
 
 
-EFFORT, ORDERS, SEARCH_SECONDS = 96, 16, 0.02
-"""Epochs times variables, which is about the same time for every k; and for one solve in training."""
+EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT = 96, 16, 0.02, 0.5
+"""Epochs times variables, which is about the same time for every k; for one solve in training; and of features."""
 
 
 def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
     """The solver's answers, of rows that are loosened by the margin, and the other solutions of a batch."""
     answers = SolverNegatives(margin=MARGIN, time_limit=SEARCH_SECONDS)
     epochs = max(1, round(EFFORT / job.data.k**2))
-    return with_negatives(job, network, BatchNegatives(), searched=answers, epochs=epochs, orders=ORDERS)
+    return with_negatives(
+        job, network, BatchNegatives(), searched=answers, epochs=epochs, orders=ORDERS, dropout=DROPOUT
+    )
 
 
 LAYER_SECONDS = 0.05

@@ -103,11 +103,13 @@ class MatchingCost(nn.Module):
             self.weigh = nn.Linear(2 * width, width)
             self.leave = nn.Linear(width, width)
         self.scale = nn.Parameter(torch.tensor(SCALE))
+        self.dropout = nn.Dropout(0.0)
+        """Of features, while training; a method may set its ``p``."""
 
     def refine(self, graphs: Graphs) -> Float[Tensor, "*batch k width"]:
         if graphs.feature.shape[-1] != self.inputs:
             raise ShapeError(f"feature must be `*batch k {self.inputs}`, got {tuple(graphs.feature.shape)}")
-        h = self.enter(graphs.feature) + self.place(graphs.place)
+        h = self.enter(self.dropout(graphs.feature)) + self.place(graphs.place)
         offset = graphs.place.unsqueeze(-3) - graphs.place.unsqueeze(-2)
         for layer in self.layers:
             h = layer(h, offset, graphs.edge)
