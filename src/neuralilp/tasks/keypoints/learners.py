@@ -81,6 +81,12 @@ def new_model(job: Job, network: MatchingCost) -> NeuralILP:
     return NeuralILP(NetworkCost(network), [rows], Box(*BOUNDS, k * k))
 
 
+def groups(model: NeuralILP, network: MatchingCost, rows_rate: float) -> list[dict[str, Any]]:
+    """The network, and the rows at a learning rate of their own."""
+    rows = {"params": model.constraints.parameters(), "lr": rows_rate, "weight_decay": 0.0}
+    return [{"params": network.parameters()}, rows]
+
+
 MARGIN, TEMPERATURE, NEGATIVE_WEIGHT, ROWS_PEAK, NOISE = 0.1, 0.1, 10.0, 3e-2, 0.4
 
 
@@ -107,11 +113,7 @@ def with_negatives(
     step = RelabelledStep(model, sampler, loss, weights, k=job.data.k, searched=searched, orders=orders, noise=NOISE)
 
     def optimiser(module: nn.Module) -> torch.optim.Optimizer:
-        parts: list[dict[str, Any]] = [
-            {"params": network.parameters()},
-            {"params": model.constraints.parameters(), "lr": ROWS_PEAK, "weight_decay": 0.0},
-        ]
-        return torch.optim.AdamW(parts, lr=PEAK)
+        return torch.optim.AdamW(groups(model, network, ROWS_PEAK), lr=PEAK)
 
     temperature = MilestoneTemperature(TEMPERATURE, factor=0.5, epochs=())
     recipe = recipe_of(job, step, temperature, epochs=epochs)
@@ -141,16 +143,17 @@ def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
     )
 
 
-LAYER_SECONDS = 0.05
+LAYER_SECONDS, LAYER_RATE, LAYER_ROWS_RATE = 0.005, 5e-4, 2e-2
 """For one solve in training: with rows that are half learnt, proving the optimum takes longer than finding it."""
 
 
 def comboptnet(job: Job, network: MatchingCost) -> Learner:
+    """Its published learning rate for the network, and forty times that for rows: eight minutes are short for them."""
     model = new_model(job, network)
     step = CombOptNetStep(model, time_limit=LAYER_SECONDS)
     recipe = dataclasses.replace(
         recipe_of(job, step, MilestoneTemperature(0.5, factor=0.5, epochs=())),
-        optimiser=lambda module: torch.optim.Adam(module.parameters(), lr=5e-4),
+        optimiser=lambda module: torch.optim.Adam(groups(model, network, LAYER_ROWS_RATE), lr=LAYER_RATE),
         scheduler=None,
         schedule=Schedule(epochs=100, batch_size=BATCH, keep_later=True),
     )
