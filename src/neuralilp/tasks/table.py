@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,11 @@ class Figure:
         error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
         return cls(statistics.fmean(values), error, len(values))
 
-    def text(self, *, with_count: bool = False) -> str:
+    def text(self, *, digits: int = 1, with_count: bool = False) -> str:
         """``97.6 ± 0.4``, or ``97.6 ± 0.4 (5)`` with the count."""
-        error = "" if self.error is None else f" ± {self.error:.1f}"
+        error = "" if self.error is None else f" ± {self.error:.{digits}f}"
         count = f" ({self.count})" if with_count and self.count is not None else ""
-        return f"{self.mean:.1f}{error}{count}"
+        return f"{self.mean:.{digits}f}{error}{count}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +63,8 @@ class ResultTable:
     rows: list[Row]
     note: str = ""
     """What to know about the figures, for the caption."""
+    digits: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Behind the point, in groups where it is not one."""
 
     @property
     def counts(self) -> set[int | None]:
@@ -72,8 +74,9 @@ class ResultTable:
     def cells(self, row: Row, group: str) -> list[str]:
         """A cell without runs is a dash. The first group shows counts where ours are not the same everywhere."""
         with_count = row.is_ours and len(self.counts) > 1 and group == next(iter(self.groups))
-        figures = row.figures.get(group, {})
-        return [figures[c].text(with_count=with_count) if c in figures else "–" for c in self.groups[group]]
+        figures, digits = row.figures.get(group, {}), self.digits.get(group, 1)
+        columns = self.groups[group]
+        return [figures[c].text(digits=digits, with_count=with_count) if c in figures else "–" for c in columns]
 
     def caption(self, over: str) -> str:
         """What the figures are means over, and the note; ``over`` is a plural noun."""

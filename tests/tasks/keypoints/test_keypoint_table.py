@@ -36,6 +36,8 @@ def test_ours_beside_the_paper_s() -> None:
     assert table.rows[0].figures[MINUTES]["k = 6"].error == 9
     cell = table.rows[-1].figures[ACCURACY]["k = 4"]
     assert (cell.mean, cell.count) == (pytest.approx(75), 2)
+    assert table.cells(table.rows[-1], ACCURACY)[0] == "75.00 ± 5.00 (2)"  # two digits, as the paper has them
+    assert table.cells(table.rows[-1], MINUTES)[0] == "1.5 ± 0.0"
     assert table.rows[-1].figures[PERMUTATIONS]["k = 4"].mean == 100
     assert as_json(table)["rows"][-1]["pointwise_accuracy_percent"]["4"]["mean"] == pytest.approx(75)
 

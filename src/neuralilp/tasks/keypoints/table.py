@@ -64,7 +64,7 @@ def result_table(records: Mapping[Path, Record]) -> ResultTable:
     )
     groups = dict.fromkeys((ACCURACY, MINUTES, PERMUTATIONS), columns)
     paper = paper_table({PAPER: PAPER_TABLE_4}, _columns(PAPER_POINTS))
-    return ResultTable(title, groups, rows_of(paper, entries, ORDER), note)
+    return ResultTable(title, groups, rows_of(paper, entries, ORDER), note, {ACCURACY: 2})
 
 
 def as_json(table: ResultTable) -> dict[str, Any]:
