@@ -13,7 +13,10 @@ from neuralilp.distill import implied_rows
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-@pytest.mark.parametrize(("name", "options"), [("product_mix", {"days": 200}), ("assignment", {"days": 400})])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("product_mix", {"days": 200}), ("assignment", {"days": 400}), ("rostering", {"rosters": 400})],
+)
 def test_hidden_rules_are_recovered(name: str, options: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     script = runpy.run_path(str(EXAMPLES / f"{name}.py"))
     learner = script["main"](**options)

@@ -13,6 +13,7 @@ from neuralilp.distill import Axes
 from neuralilp.mining import expected_violations, mine_rules, pair_rows, slice_rows, sparsest_separating
 from neuralilp.mining.candidates import Rows
 from neuralilp.mining.selecting import all_moves, covering, least_evidence, supported_rows
+from neuralilp.negatives.nearest import Neighbourhood, moves
 
 
 def box(n: int, upper: float = 1.0) -> Bounds:
@@ -137,3 +138,20 @@ def test_candidates_must_hold() -> None:
     bad = Rows(torch.tensor([[-1.0, 0.0, 0.0]]).double(), torch.zeros(1).double())
     with pytest.raises(InputError, match="candidates must hold on all solutions"):
         mine_rules(y, box(3), -y, bad)
+
+
+def test_cheaper_points_inside_are_those_of_all_neighbours() -> None:
+    generator = torch.Generator().manual_seed(0)
+    cost = torch.randn(12, 6, generator=generator, dtype=torch.float64)
+    bounds = Bounds(torch.zeros(6).double(), torch.full((6,), 2.0).double())
+    rows = ConstraintBlock(torch.randn(20, 6, generator=generator).double(), torch.full((20,), 4.0).double()).unit()
+    y = torch.ones(12, 6).double()
+    around = Neighbourhood(rows, bounds, moves(y, 3, 10**6))
+    least = torch.full((12,), 0.1).double()
+    near, distance = around.nearest(cost, y, y, least, len(around.moves))  # the deepest inside first
+    for count in (3, len(around.moves)):
+        expected = [z[:count][d[:count] >= -1e-6] for z, d in zip(near, distance, strict=True)]
+        points, steps = around.inside(cost, y, least, count, 1e-6)
+        assert len(points) > 20
+        assert points.equal(torch.cat(expected))
+        assert (points - steps).equal(torch.ones_like(points))

@@ -24,7 +24,7 @@ from neuralilp.evidence import tie
 from neuralilp.mining.candidates import Rows
 from neuralilp.mining.chance import TOLERANCE, expected_violations
 from neuralilp.mining.separating import sparsest_separating
-from neuralilp.negatives.nearest import NEVER, Neighbourhood, check_examples, distinct, moves
+from neuralilp.negatives.nearest import Neighbourhood, check_examples, distinct, moves
 
 TOP = 16
 """Neighbours of an example that are looked at in one round."""
@@ -195,10 +195,9 @@ def cheaper_inside(
     found, lengths = [], []
     chunk = max(2**20 // len(around.moves), 1)
     for c, y, least in zip(*(each.split(chunk) for each in (cost, solution, tie(cost, solution))), strict=True):
-        points, distance = around.nearest(c, y, y, least, TOP)
-        inside = (distance >= -TOLERANCE) & (distance > NEVER)
-        found.append(points[inside])
-        lengths.append((points - y.unsqueeze(1)).abs().sum(-1)[inside])
+        points, steps = around.inside(c, y, least, TOP, TOLERANCE)
+        found.append(points)
+        lengths.append(steps.abs().sum(-1))
     points, length = torch.cat(found), torch.cat(lengths)
     points = points[length.argsort(stable=True)]
     _, first = torch.unique(points, dim=0, return_inverse=True)

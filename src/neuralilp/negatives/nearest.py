@@ -20,6 +20,9 @@ MOVES = 2**15
 CHUNK = 2**18
 """Distances handled at once."""
 
+ROWS = 8
+"""Rows that what is left of the moves meets at once."""
+
 OUT = 1e30
 """The price of leaving the box: finite, so that a move that does not pays 0 · OUT = 0."""
 
@@ -120,11 +123,7 @@ class Neighbourhood:
 
         The nearest first; where there are not so many, the distance is NEVER.
         """
-        is_at_bound = [(z >= self.upper).to(z.dtype), (z <= self.lower).to(z.dtype)]
-        # The difference of two costs from the difference of the points, which does not lose digits to c·y.
-        gain = torch.addmm(
-            (cost * (z - solution)).sum(-1, keepdim=True), torch.cat([cost, *is_at_bound], -1), self.price
-        )
+        gain = self.prices(cost, solution, z)
         distance = self.rows.values(z)
         smallest = distance[:, :1] + self.shift[0]
         other = torch.empty_like(smallest)
@@ -134,6 +133,38 @@ class Neighbourhood:
         smallest.masked_fill_(gain >= -least.unsqueeze(-1), NEVER)
         distance, index = smallest.topk(min(count, len(self.moves)))
         return z.unsqueeze(1) + self.moves[index], distance
+
+    def prices(self, cost: Tensor, solution: Tensor, z: Tensor) -> Tensor:
+        """`example move`: what each point a move away from z costs more than ``solution``, OUT outside the box."""
+        is_at_bound = [(z >= self.upper).to(z.dtype), (z <= self.lower).to(z.dtype)]
+        # The difference of two costs from the difference of the points, which does not lose digits to c·y.
+        return torch.addmm(
+            (cost * (z - solution)).sum(-1, keepdim=True), torch.cat([cost, *is_at_bound], -1), self.price
+        )
+
+    def inside(
+        self, cost: Tensor, solution: Tensor, least: Tensor, count: int, tolerance: float
+    ) -> tuple[Tensor, Tensor]:
+        """Points a move away from each solution, cheaper than it by ``least`` and inside all rows; and their moves.
+
+        At most ``count`` an example, those deepest inside. Few moves are cheaper and fewer satisfy a row, so only what
+        is left of them meets the next rows.
+        """
+        example, move = (self.prices(cost, solution, solution) < -least.unsqueeze(-1)).nonzero(as_tuple=True)
+        distance = self.rows.values(solution)
+        depth = torch.full((len(example),), torch.inf, dtype=solution.dtype, device=solution.device)
+        for at in range(0, len(self.shift), ROWS):
+            here = distance[:, at : at + ROWS][example] + self.shift[at : at + ROWS].mT.contiguous()[move]
+            depth = torch.minimum(depth, here.amin(-1))
+            is_left = depth >= -tolerance
+            example, move, depth = example[is_left], move[is_left], depth[is_left]
+        order = depth.argsort(descending=True, stable=True)
+        order = order[example[order].argsort(stable=True)]
+        example, move = example[order], move[order]
+        first = torch.searchsorted(example, example)
+        is_kept = torch.arange(len(example), device=example.device) - first < count
+        example, move = example[is_kept], move[is_kept]
+        return solution[example] + self.moves[move], self.moves[move]
 
 
 def distinct(points: Float[Tensor, "point var"]) -> Float[Tensor, "other var"]:
