@@ -48,6 +48,8 @@ def test_extending_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     points = names["negatives"].points()
     assert points.shape == (1, 50, 4)
     assert set(points.unique().tolist()) == {0, 1}
+    assert names["record"]["test"]["vector_accuracy"] >= 0.95
+    assert (tmp_path / "runs" / "at-most" / "0" / "record.json").exists()
 
 
 def test_training_guide_learns_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +81,7 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
 

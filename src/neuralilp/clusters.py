@@ -9,10 +9,11 @@ from neuralilp.errors import BackendMissingError, InputError
 
 
 @contextlib.contextmanager
-def connected(cluster: str | None) -> Iterator[None]:
-    """Within, joblib's work goes to the Dask scheduler at the address ``cluster``; None leaves it here.
+def connected(cluster: str | None, *, is_training: bool = False) -> Iterator[None]:
+    """Within, joblib's work goes to all workers of the Dask scheduler at the address ``cluster``; None leaves it here.
 
-    Folders and files are those of the machine that works, so let all have the same.
+    Folders and files are those of the machine that works, so let all have the same. Runs that train share random
+    numbers with others of their process: they want workers of one thread each.
     """
     import joblib  # type: ignore[import-untyped]
 
@@ -25,7 +26,15 @@ def connected(cluster: str | None) -> Iterator[None]:
         raise BackendMissingError("a cluster needs the package distributed: pip install 'neuralilp[cluster]'") from None
     try:
         client = distributed.Client(cluster, timeout=10)  # type: ignore[no-untyped-call]
+        client.wait_for_workers(1, timeout=10)
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"cluster must be the address of a Dask scheduler, got {cluster!r}: {error}") from None
+        raise InputError(
+            f"cluster must be the address of a Dask scheduler with workers, got {cluster!r}: {error}"
+        ) from None
+    threads = client.nthreads().values()  # type: ignore[no-untyped-call]
+    if is_training and max(threads) > 1:
+        raise InputError(f"cluster must have workers of one thread (--nthreads 1) for runs, got {max(threads)}")
+    if sum(threads) < 2:  # joblib would work here
+        raise InputError("cluster must have at least two workers, got one")
     with client, joblib.parallel_config(backend="dask", n_jobs=-1):
         yield

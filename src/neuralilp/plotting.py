@@ -78,8 +78,8 @@ def plot_program(
     _finish(axes, low, high, title)
     if is_own:
         _draw_legend(axes)
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)
     if path is not None:
         save_figure(figure, Path(path))
     return figure

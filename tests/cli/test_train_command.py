@@ -85,7 +85,7 @@ def error_of(result: Any) -> str:
 
 def test_datasets_and_seeds_at_once(data: Path, tmp_path: Path) -> None:
     options = ("--method", "comboptnet", "--data", data, "--time-limit", 1, "--json")
-    result = invoke(*options, "--datasets", "0-1", "--seeds", "0,2", "--jobs", 2, "--out", tmp_path)
+    result = invoke(*options, "--dataset", "0-1", "--seeds", "0,2", "--jobs", 2, "--out", tmp_path)
     assert result.exit_code == 0, result.output
     records = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     found = [(record["setting"]["dataset"], record["seed"]) for record in records]
@@ -280,6 +280,7 @@ def test_a_run_that_is_over_is_told_again(runs: dict[str, tuple[Path, list[str]]
         (["--constraints", "0"], 2, "--constraints"),
         (["--rows", "0"], 2, "--rows"),
         (["--threads", "0"], 2, "--threads"),
+        (["--jobs", "0"], 2, "--jobs"),
         (["--time-limit", "-1"], 2, "--time-limit"),
         (["--time-limit", "nan"], 2, "--time-limit"),
         (["--seed", "-1"], 2, "--seeds"),
@@ -330,12 +331,14 @@ def test_help_shows_every_option_with_its_default(monkeypatch: pytest.MonkeyPatc
         "--dataset": "0",
         "--method": "ilploss",
         "--rows": "(twice the true ones)",
-        "--seed": "0",
+        "--seed,--seeds": "0",
         "--time-limit": "600.0",
         "--out": "(below runs, by task, method, setting and seed)",
         "--data": "(variable NEURALILP_DATA, else the cache folder)",
         "--resume": "(off)",
         "--threads": "1",
+        "--jobs": "1",
+        "--cluster": "(none: work here)",
         "--compile": "(where a C++ compiler is found)",
         "--json": "(off)",
     }

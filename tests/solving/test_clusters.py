@@ -12,7 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from neuralilp import Bounds, ConstraintBlock, InputError, IntegerProgram, solve, valid_cuts
+from neuralilp import Bounds, ConstraintBlock, InputError, IntegerProgram, ProgramLearner, solve, valid_cuts
 from neuralilp.cli import app
 from neuralilp.clusters import connected
 
@@ -23,11 +23,18 @@ distributed = pytest.importorskip("distributed", reason="needs pip install 'dask
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """The address of a scheduler."""
+def local() -> Iterator[Any]:
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with distributed.LocalCluster(processes=True, **options) as local:
-        yield local.scheduler_address
+        yield local
+
+
+@pytest.fixture
+def cluster(local: Any) -> Iterator[str]:
+    """The address of a scheduler, whose workers must have done something in the end."""
+    before = local.scheduler.transition_counter
+    yield local.scheduler_address
+    assert local.scheduler.transition_counter > before
 
 
 def programs(count: int) -> IntegerProgram:
@@ -70,7 +77,31 @@ def test_seeds_are_swept_by_the_workers(cluster: str, tmp_path: Path) -> None:
 
 def test_nobody_there() -> None:
     with (
-        pytest.raises(InputError, match="cluster must be the address of a Dask scheduler, got 'tcp"),
+        pytest.raises(InputError, match="cluster must be the address of a Dask scheduler with workers, got 'tcp"),
         connected("tcp://127.0.0.1:9"),
+    ):
+        pass
+
+
+def test_a_table_is_solved_by_the_workers(cluster: str, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    costs = generator.normal(size=(60, 4))
+    decisions = (costs <= np.sort(costs)[:, 1:2]).astype(float)  # two of four
+    ProgramLearner().fit(costs, decisions).save(tmp_path / "model")
+    names = "z0,z1,z2,z3"
+    np.savetxt(tmp_path / "new.csv", costs, delimiter=",", header=names, comments="")
+    words = ["solve", tmp_path / "model", tmp_path / "new.csv", "--out", tmp_path / "answers.csv", "--cluster", cluster]
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.stderr
+    assert "60 optimal" in result.stdout
+    answers = np.loadtxt(tmp_path / "answers.csv", delimiter=",", skiprows=1, usecols=range(4))
+    assert np.array_equal(answers, decisions)
+
+
+def test_workers_that_share_a_process_do_not_train() -> None:
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as shared,
+        pytest.raises(InputError, match=r"workers of one thread \(--nthreads 1\) for runs, got 2"),
+        connected(shared.scheduler_address, is_training=True),
     ):
         pass

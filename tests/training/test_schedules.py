@@ -70,6 +70,21 @@ def test_one_cycle_peaks_at_each_groups_rate_and_ends_near_zero() -> None:
     assert max(first for first, _ in seen) == pytest.approx(0.1, rel=0.01)
     assert max(second for _, second in seen) == pytest.approx(2.0, rel=0.01)
     assert seen.index(max(seen)) < 6
-    assert seen[-1] < [1e-6, 1e-4]
+    assert seen[-1][0] < 1e-5
+    assert seen[-1][1] < 1e-4
     with pytest.raises(InputError, match="epochs, examples and batch_size"):
         one_cycle(adam, epochs=0, examples=79, batch_size=8)
+
+
+@pytest.mark.parametrize("steps", range(1, 25))
+def test_one_cycle_of_few_steps(steps: int) -> None:
+    adam = optimiser(0.1)
+    rate = one_cycle(adam, epochs=steps, examples=3, batch_size=3)
+    seen = rate.get_last_lr()
+    for _ in range(steps):
+        adam.step()
+        rate.step()
+        seen += rate.get_last_lr()
+    assert seen[0] < 0.01
+    assert max(seen) > 0.08
+    assert seen[-1] < 1e-5 or steps == 1

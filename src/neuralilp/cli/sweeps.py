@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from neuralilp.cli.words import in_words
+from neuralilp.errors import NeuralILPError
 
 Record = dict[str, Any]
 Run = Callable[..., Record | None]
@@ -28,7 +29,7 @@ TimeLimit = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        help="Run folder; of several runs, the folder of theirs.",
+        help="Run folder; with several runs, a folder that holds theirs.",
         show_default="below runs, by task, method, setting and seed",
     ),
 ]
@@ -37,10 +38,18 @@ Resume = Annotated[
     typer.Option("--resume", help="Go on with the run in the folder; begin where there is none.", show_default="off"),
 ]
 Threads = Annotated[int, typer.Option(help="Threads that PyTorch may use.", min=1)]
-Jobs = Annotated[int, typer.Option(help="Runs at once, each in a process; -1 for one a core.")]
+
+
+def _some(jobs: int) -> int:
+    if jobs < 1 and jobs != -1:
+        raise typer.BadParameter(f"must be at least 1, or -1 for one a core, got {jobs}")
+    return jobs
+
+
+Jobs = Annotated[int, typer.Option(help="Runs at once here, each in a process; -1 for one a core.", callback=_some)]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="Dask scheduler to work for this, as in tcp://host:8786.", show_default="none: work here"),
+    typer.Option(help="Dask scheduler whose workers do this, as in tcp://host:8786.", show_default="none: work here"),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the record as one JSON object, the last line.", show_default="off")
@@ -53,13 +62,16 @@ def run_all(runs: Mapping[Path, Run], *, threads: int, jobs: int, cluster: str |
 
     from neuralilp.clusters import connected
 
-    with connected(cluster):
-        parallel = joblib.Parallel(n_jobs=jobs if cluster is None else None, return_as="generator")
-        records = parallel(joblib.delayed(_made)(run, folder, threads) for folder, run in runs.items())
-        for folder in runs:
-            with disk_errors_told(folder):
-                record = next(records)
-            finish(record, folder, as_json)
+    with connected(cluster, is_training=True):
+        # Batches of one: runs that are over end at once, and long ones must not be put together for that.
+        parallel = joblib.Parallel(n_jobs=jobs if cluster is None else None, return_as="generator", batch_size=1)
+        try:
+            places = {folder: folder if cluster is None else folder.absolute() for folder in runs}
+            records = parallel(joblib.delayed(_made)(run, places[folder], threads) for folder, run in runs.items())
+            for folder, record in zip(runs, records, strict=True):
+                finish(record, folder, as_json, is_alone=len(runs) == 1)
+        except KeyboardInterrupt:
+            finish(None, next(iter(runs)), as_json, is_alone=len(runs) == 1)
 
 
 def _made(run: Run, folder: Path, threads: int) -> Record | None:
@@ -68,7 +80,8 @@ def _made(run: Run, folder: Path, threads: int) -> Record | None:
     from neuralilp.training import progress
 
     torch.set_num_threads(threads)
-    return run(out=folder, report=progress())
+    with disk_errors_told(folder):
+        return run(out=folder, report=progress())
 
 
 def numbers_of(text: str, option: str) -> list[int]:
@@ -107,14 +120,14 @@ def disk_errors_told(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        typer.echo(f"error: the run in {folder} cannot go on: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise NeuralILPError(f"the run in {folder} cannot go on: {error}") from None
 
 
-def finish(record: Record | None, folder: Path, as_json: bool) -> None:
+def finish(record: Record | None, folder: Path, as_json: bool, *, is_alone: bool) -> None:
     """Say what came of a run; an interrupted one ends the command with 130, as Ctrl-C does."""
     if record is None:
-        typer.echo(f"interrupted; the same command goes on with --resume --out {shlex.quote(str(folder))}", err=True)
+        where = f" --out {shlex.quote(str(folder))}" if is_alone else ""
+        typer.echo(f"interrupted; the same command goes on with --resume{where}", err=True)
         raise typer.Exit(130)
     if len(record.get("starts", ())) > 1:
         figures = {name: entry["pointwise_accuracy"] for name, entry in record["starts"].items()}

@@ -1,4 +1,4 @@
-"""``neuralilp train``: one run of a task of the paper, into a run folder."""
+"""``neuralilp train``: runs of a task of the paper, each into a run folder."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def random_constraints(
     domain: Annotated[str, typer.Option(help="binary, dense, or a domain of yours (see neuralilp data).")] = "dense",
     constraints: Annotated[int, typer.Option(help="True constraints of the dataset.", min=1)] = 8,
     datasets: Annotated[
-        str, typer.Option("--dataset", "--datasets", help="Number of the dataset; one run for each of 0-9 or 0,3,5.")
+        str, typer.Option("--dataset", help="Number of the dataset; one run for each of 0-9 or 0,3,5.")
     ] = "0",
     method: Annotated[
         Method,
@@ -84,7 +84,7 @@ def random_constraints(
     from neuralilp.tasks.random_constraints.methods import run
     from neuralilp.tasks.random_constraints.table import TASK
 
-    chosen, numbers = numbers_of(seeds, "--seeds"), numbers_of(datasets, "--datasets")
+    chosen, numbers = numbers_of(seeds, "--seeds"), numbers_of(datasets, "--dataset")
     torch.set_num_threads(threads)
     place = data_folder(data)
     runs = {}

@@ -59,7 +59,7 @@ def solve(
         warm_start: a point each from which solvers may begin; examples with a NaN have none. It changes
             the time, and between equally good answers possibly the answer, so never give the true
             solution when you measure accuracy.
-        workers: how many instances to solve at once; -1 for one a core. ``joblib.parallel_config``
+        workers: how many instances to solve at once; -1 for one a core, or all of a cluster. ``joblib.parallel_config``
             chooses another way to run them than threads.
         cuts: valid rows ``a·z + b >= 0`` for all instances, added only when an answer violates them: a
             CutPool, or a function ``z -> (a, b)`` that returns rows violated at the array z. It must be

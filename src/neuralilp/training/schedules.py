@@ -48,11 +48,16 @@ def triangular(
 
 
 def one_cycle(optimiser: Optimizer, epochs: int, examples: int, batch_size: int) -> OneCycleLR:
-    """Up to the learning rate that each group has in a tenth of all steps, then down to almost nothing at their end."""
+    """Up to the learning rate that each group has in a tenth of all steps, then down to almost nothing at their end.
+
+    With few steps, the first is at the top.
+    """
     if epochs < 1 or examples < 1 or batch_size < 1:
         raise InputError(
             f"epochs, examples and batch_size must be at least 1, got {epochs}, {examples} and {batch_size}"
         )
     steps = epochs * -(-examples // batch_size)
     peaks = [float(group["lr"]) for group in optimiser.param_groups]
-    return OneCycleLR(optimiser, peaks, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False)
+    return OneCycleLR(
+        optimiser, peaks, total_steps=steps + 1, pct_start=max(0.1, 2 / (steps + 1)), cycle_momentum=False
+    )

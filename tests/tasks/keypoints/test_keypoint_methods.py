@@ -90,6 +90,17 @@ def test_the_record(toy: KeypointData, method: str, tmp_path: Path) -> None:
         assert record["test"]["permutation_rate"] == 1.0
 
 
+def test_features_drop_out_while_training_by_the_solver_alone(toy: KeypointData, tmp_path: Path) -> None:
+    training = finished(toy, "ilploss-solver", tmp_path / "run", time_limit=1.0)["training"]
+    assert training["dropout"] == learners.DROPOUT > 0
+    assert finished(toy, "ilploss", tmp_path / "other", time_limit=1.0)["training"]["dropout"] == 0
+    network, pair = MatchingCost(toy.table.shape[1]), look_up(toy.table, toy.test.x)
+    network.dropout.p = 0.5
+    assert not network(pair).equal(network(pair))
+    network.eval()
+    assert network(pair).equal(network(pair))
+
+
 def test_plus_reads_the_bijection_and_matches(toy: KeypointData, tmp_path: Path) -> None:
     record = finished(toy, "ilploss-plus", tmp_path / "run", time_limit=15.0)
     assert set(record["rules"][:2]) == BIJECTION

@@ -102,9 +102,9 @@ def with_negatives(
 ) -> Learner:
     """The paper's loss. Not the paper's:
 
-    Margins are ten times as wide. Each pair counts in several orders of its points, with a noise on its cost. Rows have
-    a learning rate of their own, thirty times that of the network, and the temperature stays. Weights are fixed,
-    without a covariance term, and bounds do not compete.
+    Margins are ten times as wide, and features may drop out. Each pair counts in several orders of its points, with a
+    noise on its cost. Rows have a learning rate of their own, thirty times that of the network, and the temperature
+    stays. Weights are fixed, without a covariance term, and bounds do not compete.
     """
     model = new_model(job, network)
     network.dropout.p = dropout
@@ -117,7 +117,8 @@ def with_negatives(
 
     temperature = MilestoneTemperature(TEMPERATURE, factor=0.5, epochs=())
     recipe = recipe_of(job, step, temperature, epochs=epochs)
-    return Learner(model, dataclasses.replace(recipe, optimiser=optimiser), by_solving(model))
+    facts = {"margin": MARGIN, "noise": NOISE, "orders": orders, "rows_rate": ROWS_PEAK, "dropout": dropout}
+    return Learner(model, dataclasses.replace(recipe, optimiser=optimiser, facts=facts), by_solving(model))
 
 
 FREE_ORDERS = 4
@@ -156,6 +157,7 @@ def comboptnet(job: Job, network: MatchingCost) -> Learner:
         optimiser=lambda module: torch.optim.Adam(groups(model, network, LAYER_ROWS_RATE), lr=LAYER_RATE),
         scheduler=None,
         schedule=Schedule(epochs=100, batch_size=BATCH, keep_later=True),
+        facts={"rows_rate": LAYER_ROWS_RATE, "solve_seconds": LAYER_SECONDS},
     )
     return Learner(model, recipe, by_solving(model))
 
