@@ -123,9 +123,8 @@ $(KNAPSACK)/%/record.json:
 	$(keep)
 
 # The same for keypoints, on Willow: three seeds with 4 and 7 points, one with 5 and 6. Runs with more than 4 points train
-# from scratch and from the network of the run with 4 points, half of the time each. In all at most three hours on two
-# cores: 48 runs with 18,720 s of training at the most, and with tests of up to 300 s for the 15 of them that have learnt
-# rows and more than 4 points; a test at 4 points takes seconds.
+# from scratch and from the network of the run with 4 points, half of the time each. Most of the 48 runs end long before
+# their limits: in all it is about two hours on two cores.
 KEYPOINTS = results/keypoints
 STARTS = runs/keypoints/4
 SECONDS_OF_POINTS_4 = 300
