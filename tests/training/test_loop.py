@@ -259,7 +259,7 @@ def test_a_time_limit_ends_with_a_validation_and_can_be_raised(tmp_path: Path) -
 
     class Slow(type(make_step())):  # type: ignore[misc]
         def forward(self, *args: Any, **rest: Any) -> Any:
-            threading.Event().wait(0.1)
+            threading.Event().wait(0.2)  # the limit falls before the end of the first epoch
             return super().forward(*args, **rest)
 
     step = make_step()
