@@ -31,10 +31,11 @@ def connected(cluster: str | None, *, is_training: bool = False) -> Iterator[Non
         raise InputError(
             f"cluster must be the address of a Dask scheduler with workers, got {cluster!r}: {error}"
         ) from None
-    threads = client.nthreads().values()  # type: ignore[no-untyped-call]
-    if is_training and max(threads) > 1:
-        raise InputError(f"cluster must have workers of one thread (--nthreads 1) for runs, got {max(threads)}")
-    if sum(threads) < 2:  # joblib would work here
-        raise InputError("cluster must have at least two workers, got one")
-    with client, joblib.parallel_config(backend="dask", n_jobs=-1):
-        yield
+    with client:
+        threads = client.nthreads().values()  # type: ignore[no-untyped-call]
+        if is_training and max(threads) > 1:
+            raise InputError(f"cluster must have workers of one thread (--nthreads 1) for runs, got {max(threads)}")
+        if sum(threads) < 2:  # joblib would work here
+            raise InputError("cluster must have at least two workers, got one")
+        with joblib.parallel_config(backend="dask", n_jobs=-1):
+            yield

@@ -112,9 +112,8 @@ def solve(
     from neuralilp.tables import read_table, write_table
 
     check_new(out)
-    learner = ProgramLearner.load(model).set_params(workers=workers, solve_seconds=time_limit, progress=True)
-    if cluster is not None:
-        learner.set_params(workers=-1)
+    at_once = workers if cluster is None else -1
+    learner = ProgramLearner.load(model).set_params(workers=at_once, solve_seconds=time_limit, progress=True)
     table = read_table(costs, without=ignore or ())
     if learner.kind_ != "features":
         table = table.select(learner.names_, str(costs))
