@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,18 @@ def test_samples(spair: Path) -> None:
         assert torch.equal(target, (ours[:, None] == theirs).float())
     assert not bool((matches.target == torch.eye(5)).all())
     assert set(map(tuple, matches.image.tolist())) <= set(collection.train)
+
+
+def test_categories_take_turns(willow: Path) -> None:
+    """One with more images, and so more pairs, has no more samples."""
+    collection = load_willow(willow, train=6, validation=2)
+    pairs = Counter(collection.images[left].category for left, _ in collection.test)
+    assert pairs["Car"] != pairs["Duck"]
+    matches = sample_matches(collection.images, collection.test, 4, 20, torch.Generator().manual_seed(0))
+    drawn = [collection.images[left].category for left in matches.image[:, 0].tolist()]
+    assert Counter(drawn) == {"Car": 10, "Duck": 10}
+    assert len(set(drawn[:2])) == 2
+    assert {tuple(sorted(pair)) for pair in matches.image.tolist()} == {tuple(sorted(pair)) for pair in collection.test}
 
 
 def test_points_that_are_not_on_both(spair: Path) -> None:

@@ -77,6 +77,7 @@ def test_the_record(toy: KeypointData, method: str, tmp_path: Path) -> None:
     record = finished(toy, method, tmp_path / "run")
     assert (record["task"], record["method"]) == ("keypoints", method)
     assert record["setting"] == {"points": 3}
+    assert record["by_category"] == {"pointwise_accuracy": {"toy": record["test"]["pointwise_accuracy"]}}
     assert (record["start"], list(record["starts"]), record["also_from"]) == ("scratch", ["scratch"], None)
     assert record["starts"]["scratch"]["pointwise_accuracy"] == record["validation"]["pointwise_accuracy"]
     assert set(record["test"]) == {"pointwise_accuracy", "permutation_rate", "vector_accuracy", "variable_accuracy"}

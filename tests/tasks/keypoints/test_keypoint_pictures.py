@@ -12,7 +12,7 @@ from PIL import Image
 
 from neuralilp.errors import ShapeError
 from neuralilp.tasks.keypoints.images import AnnotatedImage, Matches
-from neuralilp.tasks.keypoints.pictures import draw_matches, varied
+from neuralilp.tasks.keypoints.pictures import draw_matches
 
 GREEN, RED = (0x1F / 255, 0x8A / 255, 0x4C / 255), (0xD6 / 255, 0x45 / 255, 0x45 / 255)
 
@@ -75,13 +75,6 @@ def test_several_pairs(images: list[AnnotatedImage], tmp_path: Path) -> None:
     one, three = (shown(tmp_path / f"{count}.png", GREEN) for count in (1, 3))
     assert len(three) > 1.8 * len(one)
     assert 2 * one.sum() < three.sum() < 4 * one.sum()
-
-
-def test_all_categories_have_their_turn() -> None:
-    images = [AnnotatedImage(Path("x"), name, torch.arange(3), torch.zeros(3, 2)) for name in ("car", "duck", "face")]
-    pairs = [0, 0, 0, 1, 1, 2]
-    many = matches(6)._replace(image=torch.tensor([pairs, pairs]).mT)
-    assert [varied(images, many, count) for count in (2, 4, 9)] == [[0, 3], [0, 3, 5, 1], [0, 3, 5, 1, 4, 2]]
 
 
 @pytest.mark.wrong_types

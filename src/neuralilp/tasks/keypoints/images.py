@@ -223,14 +223,20 @@ class Matches(NamedTuple):
 def sample_matches(
     images: Sequence[AnnotatedImage], pairs: Sequence[Pair], k: int, count: int, generator: torch.Generator
 ) -> Matches:
-    """``count`` samples of random pairs that share at least k points, either way round."""
+    """``count`` samples of random pairs that share at least k points, either way round.
+
+    Categories take turns, so that one with many images does not count for more than another.
+    """
     if count < 1:
         raise InputError(f"count must be positive, got {count}")
     shared = shared_points(images, pairs, k)
-    usable = [pair for pair in pairs if pair in shared]
+    usable: dict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        if pair in shared:
+            usable[images[pair[0]].category].append(pair)
     rows = []
-    for choice in torch.randint(len(usable), (count,), generator=generator).tolist():
-        pair = usable[choice]
+    for members in itertools.islice(itertools.cycle(usable.values()), count):
+        pair = members[int(torch.randint(len(members), (), generator=generator))]
         left, right = pair if torch.rand((), generator=generator) < 0.5 else pair[::-1]
         numbers = shared[pair]
         chosen = numbers[torch.randperm(len(numbers), generator=generator)[:k]]

@@ -20,7 +20,7 @@ from neuralilp.tasks.keypoints.networks import GraphPair, Graphs, centred, delau
 from neuralilp.tasks.runs import Conditions, LookedUp
 from neuralilp.training.record import fingerprint
 
-SAMPLES = (4000, 100, 1000)
+SAMPLES = (4000, 100, 4000)
 """For training, validation and test."""
 
 VALIDATION_SOLVE_SECONDS, TEST_SOLVE_SECONDS = 0.2, 0.3
@@ -148,6 +148,13 @@ def pointwise_accuracy(z: Float[Tensor, "*batch var"], target: Float[Tensor, "*b
     z, target = _square(z), _square(target)
     is_right = ((z - target).abs() < 0.5).all(-1)
     return is_right.double().mean().item()
+
+
+def accuracy_by_category(z: Float[Tensor, "sample var"], data: KeypointData, samples: Samples) -> dict[str, float]:
+    """The pointwise accuracy on the pairs of each category."""
+    categories = [data.collection.images[image].category for image in samples.matches.image[:, 0].tolist()]
+    of_category = {name: [i for i, each in enumerate(categories) if each == name] for name in sorted(set(categories))}
+    return {name: pointwise_accuracy(z[rows], samples.solution[rows]) for name, rows in of_category.items()}
 
 
 def permutation_rate(z: Float[Tensor, "*batch var"]) -> float:

@@ -19,12 +19,13 @@ from neuralilp.tasks.keypoints.job import (
     VALIDATION_SOLVE_SECONDS,
     Job,
     KeypointData,
+    accuracy_by_category,
     bijection,
     judged,
 )
 from neuralilp.tasks.keypoints.learners import LEARNERS, MONITOR, Learner
 from neuralilp.tasks.keypoints.networks import MatchingCost, load_cost, save_cost
-from neuralilp.tasks.keypoints.pictures import draw_matches, varied
+from neuralilp.tasks.keypoints.pictures import draw_matches
 from neuralilp.tasks.keypoints.table import TASK
 from neuralilp.tasks.runs import run_recorded
 from neuralilp.tasks.table import RECORD_FILE
@@ -37,7 +38,7 @@ SCRATCH, OTHER_RUN = "scratch", "other-run"
 
 COST_FILE, PICTURE_FILE = "cost.safetensors", "matches.png"
 DRAWN = 6
-"""Pairs of the test in the picture."""
+"""Pairs of the test in the picture: the first, among which categories take turns."""
 
 
 class Trial(NamedTuple):
@@ -82,14 +83,20 @@ def run(
         name = picked(trials)
         figures, statuses, z = judged(trials[name].learner.answer(TEST_SOLVE_SECONDS), data, data.test)
         save_cost(trials[name].network, out / COST_FILE)
-        images, matches = data.collection.images, data.test.matches
-        shown = varied(images, matches, DRAWN)
-        draw_matches(out / PICTURE_FILE, images, matches.take(shown), z[shown])
+        shown = list(range(min(DRAWN, len(data.test))))
+        draw_matches(out / PICTURE_FILE, data.collection.images, data.test.matches.take(shown), z[shown])
         starts = {
             name: {MONITOR: trial.outcome.best, "train_seconds": round(trial.outcome.train_seconds, 3)}
             for name, trial in trials.items()
         }
-        return {"test": figures, "statuses": statuses, "start": name, "starts": starts, **rules_of(model, data)}
+        return {
+            "test": figures,
+            "statuses": statuses,
+            "by_category": {MONITOR: accuracy_by_category(z, data, data.test)},
+            "start": name,
+            "starts": starts,
+            **rules_of(model, data),
+        }
 
     config = {
         "task": TASK,

@@ -23,6 +23,10 @@ from neuralilp.starts import drawn_from
 SCALE = 10.0
 """Of affinities at the start, which are cosines."""
 
+DIRECTIONS = 32
+"""The width of what tells where a message is from. It is computed for every edge: as wide as the features of a point,
+it would be half of a step."""
+
 
 class Graphs(NamedTuple):
     """One graph for each sample: features, places and edges of its k points."""
@@ -69,7 +73,7 @@ class GraphLayer(nn.Module):
         super().__init__()
         self.own = nn.Linear(width, width)
         self.message = nn.Linear(width, width)
-        self.direction = nn.Sequential(nn.Linear(2, width), nn.ReLU(), nn.Linear(width, width))
+        self.direction = nn.Sequential(nn.Linear(2, DIRECTIONS), nn.ReLU(), nn.Linear(DIRECTIONS, width))
         self.norm = nn.LayerNorm(width)
 
     def forward(
@@ -107,8 +111,6 @@ class MatchingCost(nn.Module):
         """Of features, while training; a method may set its ``p``."""
 
     def refine(self, graphs: Graphs) -> Float[Tensor, "*batch k width"]:
-        if graphs.feature.shape[-1] != self.inputs:
-            raise ShapeError(f"feature must be `*batch k {self.inputs}`, got {tuple(graphs.feature.shape)}")
         h = self.enter(self.dropout(graphs.feature)) + self.place(graphs.place)
         offset = graphs.place.unsqueeze(-3) - graphs.place.unsqueeze(-2)
         for layer in self.layers:
@@ -116,7 +118,11 @@ class MatchingCost(nn.Module):
         return h
 
     def forward(self, pair: GraphPair) -> Float[Tensor, "*batch var"]:
-        left, right = (self.refine(graphs) for graphs in pair)
+        for graphs in pair:
+            if graphs.feature.shape[-1] != self.inputs:
+                raise ShapeError(f"feature must be `*batch k {self.inputs}`, got {tuple(graphs.feature.shape)}")
+        both = Graphs(*(torch.stack(parts) for parts in zip(*pair, strict=True)))
+        left, right = self.refine(both)
         common = torch.cat([left.mean(-2), right.mean(-2)], -1)
         weight = torch.tanh(self.weigh(common)).unsqueeze(-2)
         left, right = (nn.functional.normalize(self.leave(h), dim=-1) for h in (left, right))

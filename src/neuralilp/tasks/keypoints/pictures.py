@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,17 +20,6 @@ if TYPE_CHECKING:
 COLUMNS = 2
 GAP = 0.08
 """Between the images of a pair, which are drawn 1 high."""
-
-
-def varied(images: Sequence[AnnotatedImage], matches: Matches, count: int) -> list[int]:
-    """The first samples of all categories, then the second ones, and so on."""
-    seen: collections.Counter[str] = collections.Counter()
-    turns = []
-    for sample, image in enumerate(matches.image[:, 0].tolist()):
-        category = images[image].category
-        turns.append((seen[category], sample))
-        seen[category] += 1
-    return [sample for _, sample in sorted(turns)[:count]]
 
 
 def draw_matches(
