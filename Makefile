@@ -127,10 +127,8 @@ $(KNAPSACK)/%/record.json:
 # their limits: in all it is about two hours on two cores.
 KEYPOINTS = results/keypoints
 STARTS = runs/keypoints/4
-SECONDS_OF_POINTS_4 = 300
-SECONDS_OF_POINTS_5 = 360
-SECONDS_OF_POINTS_6 = 420
-SECONDS_OF_POINTS_7 = 480
+SECONDS_OF_MATCHING = 300
+SECONDS_OF_MATCHING_TWICE = 480
 MATCHERS = neural neural-ci comboptnet ilploss ilploss-solver ilploss-plus
 keypoints = $(foreach seed,$(2),$(foreach method,$(MATCHERS),$(KEYPOINTS)/$(1)/$(method)/$(seed)/record.json))
 
@@ -146,12 +144,12 @@ $(KEYPOINTS)/4/%/record.json: $(STARTS)/%/record.json
 .PRECIOUS: $(STARTS)/%/record.json
 $(STARTS)/%/record.json:
 	$(BIN)/neuralilp train keypoints --points 4 --method $(call part,1) --seed $(call part,2) \
-		--time-limit $(SECONDS_OF_POINTS_4) --resume --out $(@D)
+		--time-limit $(SECONDS_OF_MATCHING) --resume --out $(@D)
 
 .SECONDEXPANSION:
 $(KEYPOINTS)/%/record.json: | $(STARTS)/$$(call part,2)/$$(call part,3)/record.json
 	$(BIN)/neuralilp train keypoints --points $(call part,1) --method $(call part,2) --seed $(call part,3) \
-		--start $(STARTS)/$(call part,2)/$(call part,3) --time-limit $(SECONDS_OF_POINTS_$(call part,1)) \
+		--start $(STARTS)/$(call part,2)/$(call part,3) --time-limit $(SECONDS_OF_MATCHING_TWICE) \
 		--resume --out runs/keypoints/$*
 	$(keep)
 

@@ -131,14 +131,14 @@ def ilploss(job: Job, network: MatchingCost) -> Learner:
     return with_negatives(job, network, sampler, epochs=EPOCHS, orders=FREE_ORDERS)
 
 
-EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT = 96, 16, 0.02, 0.5
-"""Epochs times variables, which is about the same time for every k; for one solve in training; and of features."""
+EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT = 38, 16, 0.01, 0.5
+"""Epochs times k^1.5, which is about the same time for every k; for one solve in training; and of features."""
 
 
 def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
     """The solver's answers, of rows that are loosened by the margin, and the other solutions of a batch."""
     answers = SolverNegatives(margin=MARGIN, time_limit=SEARCH_SECONDS)
-    epochs = max(1, round(EFFORT / job.data.k**2))
+    epochs = max(1, round(EFFORT / job.data.k**1.5))
     return with_negatives(
         job, network, BatchNegatives(), searched=answers, epochs=epochs, orders=ORDERS, dropout=DROPOUT
     )
@@ -190,9 +190,14 @@ def neural_ci(job: Job, network: MatchingCost) -> Learner:
 # -- ours --------------------------------------------------------------------------------------------------------------
 
 
+RULED_DROPOUT = 0.7
+"""Of features."""
+
+
 def ilploss_plus(job: Job, network: MatchingCost) -> Learner:
     """The rules off the affine hull of the solutions, and the cost by the rules: no solver, nothing told."""
     data, began = job.data, time.perf_counter()
+    network.dropout.p = RULED_DROPOUT
     hull = affine_hull(data.train.solution)
     rows = LearnableConstraints.from_rows(hull.a, hull.b, slack=1e-3)
     model = NeuralILP(NetworkCost(network), [rows], Box(0.0, 1.0, data.k**2))
@@ -200,6 +205,7 @@ def ilploss_plus(job: Job, network: MatchingCost) -> Learner:
         rules = distill([rows()], data.train.solution, bounds=model.box())
     ruled = with_rules(model, rules, keep_unexplained=False)
     recipe = recipe_of(job, RuleStep(model.cost, exactly_one(rules)))
+    recipe = dataclasses.replace(recipe, facts={"dropout": RULED_DROPOUT})
     return Learner(model, recipe, by_solving(ruled), time.perf_counter() - began)
 
 
