@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -25,13 +26,18 @@ class RuleStep(nn.Module):
 
     Each rule by itself, forgetting the others, is a choice of one of its variables, and a softmax of -c(x) the
     probability of each. The loss is the cross entropy of the one that y* has, a mean over rules and examples.
+
+    With a ``margin`` the variables of y* cost that much more than c(x) says while it is learnt: to be chosen for sure,
+    they must be cheaper than others by more than that.
     """
 
     members: Tensor
 
-    def __init__(self, cost: nn.Module, members: Int[Tensor, "rule member"]) -> None:
+    def __init__(self, cost: nn.Module, members: Int[Tensor, "rule member"], *, margin: float = 0.0) -> None:
         super().__init__()
-        self.cost = cost
+        if not (math.isfinite(margin) and margin >= 0):
+            raise InputError(f"margin must be at least 0, got {margin}")
+        self.cost, self.margin = cost, margin
         self.register_buffer("members", members, persistent=False)
 
     def forward(
@@ -43,7 +49,7 @@ class RuleStep(nn.Module):
         generator: torch.Generator | None = None,
     ) -> tuple[Float[Tensor, ""], RuleTerms]:
         """Nothing is drawn and nothing has a temperature: both arguments are there for the training loop."""
-        logits = -self.cost(x)[..., self.members]
+        logits = -(self.cost(x) + self.margin * solution)[..., self.members]
         chosen = solution[..., self.members].argmax(-1)
         loss = functional.cross_entropy(logits.flatten(0, -2), chosen.flatten())
         return loss, RuleTerms(loss.detach(), loss.detach().neg().exp())

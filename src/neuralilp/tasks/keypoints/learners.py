@@ -131,7 +131,7 @@ def ilploss(job: Job, network: MatchingCost) -> Learner:
     return with_negatives(job, network, sampler, epochs=EPOCHS, orders=FREE_ORDERS)
 
 
-EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT = 38, 16, 0.01, 0.5
+EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT = 60, 16, 0.01, 0.5
 """Epochs times k^1.5, which is about the same time for every k; for one solve in training; and of features."""
 
 
@@ -190,8 +190,8 @@ def neural_ci(job: Job, network: MatchingCost) -> Learner:
 # -- ours --------------------------------------------------------------------------------------------------------------
 
 
-RULED_DROPOUT = 0.7
-"""Of features."""
+RULED_DROPOUT, RULED_MARGIN = 0.7, 3.0
+"""Of features; and of costs, which start between -10 and 10."""
 
 
 def ilploss_plus(job: Job, network: MatchingCost) -> Learner:
@@ -204,8 +204,8 @@ def ilploss_plus(job: Job, network: MatchingCost) -> Learner:
     with torch.no_grad():
         rules = distill([rows()], data.train.solution, bounds=model.box())
     ruled = with_rules(model, rules, keep_unexplained=False)
-    recipe = recipe_of(job, RuleStep(model.cost, exactly_one(rules)))
-    recipe = dataclasses.replace(recipe, facts={"dropout": RULED_DROPOUT})
+    recipe = recipe_of(job, RuleStep(model.cost, exactly_one(rules), margin=RULED_MARGIN))
+    recipe = dataclasses.replace(recipe, facts={"dropout": RULED_DROPOUT, "margin": RULED_MARGIN})
     return Learner(model, recipe, by_solving(ruled), time.perf_counter() - began)
 
 
