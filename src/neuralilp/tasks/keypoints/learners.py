@@ -99,12 +99,13 @@ def with_negatives(
     epochs: int,
     orders: int,
     dropout: float = 0.0,
+    rate: float = PEAK,
 ) -> Learner:
     """The paper's loss. Not the paper's:
 
     Margins are ten times as wide, and features may drop out. Each pair counts in several orders of its points, with a
-    noise on its cost. Rows have a learning rate of their own, thirty times that of the network, and the temperature
-    stays. Weights are fixed, without a covariance term, and bounds do not compete.
+    noise on its cost. Rows have a learning rate of their own, a hundred times that of the network or thirty, and the
+    temperature stays. Weights are fixed, without a covariance term, and bounds do not compete.
     """
     model = new_model(job, network)
     network.dropout.p = dropout
@@ -113,11 +114,12 @@ def with_negatives(
     step = RelabelledStep(model, sampler, loss, weights, k=job.data.k, searched=searched, orders=orders, noise=NOISE)
 
     def optimiser(module: nn.Module) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(groups(model, network, ROWS_PEAK), lr=PEAK)
+        return torch.optim.AdamW(groups(model, network, ROWS_PEAK), lr=rate)
 
     temperature = MilestoneTemperature(TEMPERATURE, factor=0.5, epochs=())
     recipe = recipe_of(job, step, temperature, epochs=epochs)
-    facts = {"margin": MARGIN, "noise": NOISE, "orders": orders, "rows_rate": ROWS_PEAK, "dropout": dropout}
+    facts = {"margin": MARGIN, "noise": NOISE, "orders": orders, "dropout": dropout}
+    facts |= {"rate": rate, "rows_rate": ROWS_PEAK}
     return Learner(model, dataclasses.replace(recipe, optimiser=optimiser, facts=facts), by_solving(model))
 
 
@@ -131,8 +133,8 @@ def ilploss(job: Job, network: MatchingCost) -> Learner:
     return with_negatives(job, network, sampler, epochs=EPOCHS, orders=FREE_ORDERS)
 
 
-EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT = 60, 16, 0.01, 0.5
-"""Epochs times k^1.5, which is about the same time for every k; for one solve in training; and of features."""
+EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT, RATE = 50, 16, 0.01, 0.5, 3e-4
+"""Epochs times k^1.5, which is about the same time for every k; for one solve in training; of features; the network's."""
 
 
 def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
@@ -140,7 +142,7 @@ def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
     answers = SolverNegatives(margin=MARGIN, time_limit=SEARCH_SECONDS)
     epochs = max(1, round(EFFORT / job.data.k**1.5))
     return with_negatives(
-        job, network, BatchNegatives(), searched=answers, epochs=epochs, orders=ORDERS, dropout=DROPOUT
+        job, network, BatchNegatives(), searched=answers, epochs=epochs, orders=ORDERS, dropout=DROPOUT, rate=RATE
     )
 
 
