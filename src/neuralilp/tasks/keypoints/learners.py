@@ -134,7 +134,7 @@ def ilploss(job: Job, network: MatchingCost) -> Learner:
 
 
 EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT, RATE = 50, 16, 0.01, 0.5, 3e-4
-"""Epochs times k^1.5, which is about the same time for every k; for one solve in training; of features; the network's."""
+"""Epochs times k^1.5, about the same time for every k; for one solve in training; of features; of the network."""
 
 
 def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
