@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 from neuralilp.errors import BackendMissingError, InputError
 
+PATIENCE = 10.0
+"""Seconds for a scheduler, and for a worker, to answer."""
+
 
 @contextlib.contextmanager
 def connected(cluster: str | None, *, is_training: bool = False) -> Iterator[None]:
@@ -25,8 +28,8 @@ def connected(cluster: str | None, *, is_training: bool = False) -> Iterator[Non
     except ImportError:
         raise BackendMissingError("a cluster needs the package distributed: pip install 'neuralilp[cluster]'") from None
     try:
-        client = distributed.Client(cluster, timeout=10)  # type: ignore[no-untyped-call]
-        client.wait_for_workers(1, timeout=10)
+        client = distributed.Client(cluster, timeout=PATIENCE)  # type: ignore[no-untyped-call]
+        client.wait_for_workers(1, timeout=PATIENCE)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(
             f"cluster must be the address of a Dask scheduler with workers, got {cluster!r}: {error}"

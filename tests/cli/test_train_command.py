@@ -34,7 +34,7 @@ from neuralilp.training import read_curves
 
 COMMAND = ["train", "random-constraints"]
 SMALL = ["--domain", "small", "--constraints", "2"]
-SECONDS = "3"
+SECONDS = "1.5"
 METHOD_NAMES = [method.value for method in Method]
 
 

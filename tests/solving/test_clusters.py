@@ -75,7 +75,8 @@ def test_seeds_are_swept_by_the_workers(cluster: str, tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "seed-1" / "record.json").exists()
 
 
-def test_nobody_there() -> None:
+def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neuralilp.clusters.PATIENCE", 1.0)
     with (
         pytest.raises(InputError, match="cluster must be the address of a Dask scheduler with workers, got 'tcp"),
         connected("tcp://127.0.0.1:9"),
