@@ -349,3 +349,20 @@ def test_offsets_fixed_row_by_row() -> None:
     assert block.b.tolist() == [[1.0, 2.0]] * 4
     with pytest.raises(ShapeError, match="offset must be a number or have 2 entries, got 3"):
         NetworkConstraints(Rows(), offset=[1.0, 2.0, 3.0])(torch.ones(4, 3))
+
+
+def test_rows_that_touch_the_solutions() -> None:
+    """x + y <= 3 stands 1/√2 off the farther of (0, 1) and (2, 0), and x >= 1 cuts (0, 1) off: both come to touch."""
+    rows = LearnableConstraints.from_rows(torch.tensor([[-1.0, -1.0], [1.0, 0.0]]), torch.tensor([3.0, -1.0]))
+    solution = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+    moved = rows.touching(solution)
+    assert moved().a.equal(rows().a)
+    assert moved().b.tolist() == pytest.approx([math.sqrt(2), 0.0], abs=1e-6)
+    assert moved().room(solution).amin(0).tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert rows().b.tolist() == pytest.approx([3 / math.sqrt(2), -1.0])  # the rows themselves stay
+
+
+@pytest.mark.parametrize("options", [{"slack": 0.1}, {"restarts": 2}])
+def test_only_inequalities_touch(options: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="touching must be called on inequalities without restarts"):
+        LearnableConstraints(2, 3, **options).touching(torch.zeros(1, 3))  # type: ignore[arg-type]

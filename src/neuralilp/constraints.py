@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -134,6 +135,19 @@ class LearnableConstraints(nn.Module):
         if self.slack is not None:
             slack = torch.full_like(norm, self.slack) if self.slack_is_distance else self.slack / norm
         return ConstraintBlock(a, b, slack, is_learned=True, is_unit=True)
+
+    @torch.no_grad()
+    def touching(self, solution: Float[Tensor, "example var"]) -> LearnableConstraints:
+        """The same inequalities, each moved along its normal until the nearest of the solutions lies on it.
+
+        Rows that keep a margin from both sides let in what is just inside of it. No solution is lost: a row that cuts
+        some off moves out.
+        """
+        if self.slack is not None or self.restarts is not None:
+            raise InputError("touching must be called on inequalities without restarts")
+        moved = copy.deepcopy(self)
+        moved.radius.sub_(self().room(solution).amin(0))
+        return moved
 
     @property
     def restarts(self) -> int | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import torch
 
 from neuralilp.errors import InputError, ShapeError
-from neuralilp.tasks.keypoints.networks import GraphPair, Graphs, MatchingCost, centred, delaunay_edges
+from neuralilp.tasks.keypoints.networks import GraphPair, Graphs, MatchingCost, PlaceDropout, centred, delaunay_edges
 
 
 def graphs(generator: torch.Generator, batch: int = 3, k: int = 5) -> Graphs:
@@ -86,3 +88,18 @@ def test_bad_arguments(generator: torch.Generator) -> None:
         MatchingCost(6)(GraphPair(graph, graph))
     with pytest.raises(InputError, match="inputs and width must be positive and layers at least 0, got 0, 128, 2"):
         MatchingCost(0)
+
+
+def test_places_drop_out_of_both_images_while_training() -> None:
+    place = torch.rand(2, 400, 3, 2) + 1
+    dropout = PlaceDropout(0.25)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        changed = dropout(place) / place + 0.0  # no -0
+    assert changed[0].equal(changed[1])  # what belongs together stays so
+    kinds = Counter(map(tuple, changed[0].flatten(1).tolist()))
+    shares = {kind: count / 400 for kind, count in kinds.items()}
+    expected = {(0.0, 0.0) * 3: 0.25, (1.0, 1.0) * 3: 0.375, (-1.0, 1.0) * 3: 0.375}
+    assert shares == pytest.approx(expected, abs=0.1)
+    assert PlaceDropout()(place) is place
+    assert dropout.eval()(place) is place

@@ -43,12 +43,21 @@ class Learner:
     recipe: Recipe
     answer: Callable[[float], Answer]
     """Seconds for one pair -> answers."""
+    finished: Callable[[], nn.Module] | None = None
+    """The model that answers and is kept, where it is made of the one that is trained."""
     seconds: float = 0.0
     """What was learnt before training took."""
 
 
-def by_solving(model: NeuralILP) -> Callable[[float], Answer]:
-    return lambda seconds: lambda pair: solved(model, pair, seconds)
+def by_solving(model: Callable[[], NeuralILP]) -> Callable[[float], Answer]:
+    return lambda seconds: lambda pair: solved(model(), pair, seconds)
+
+
+def touching(job: Job, model: NeuralILP) -> NeuralILP:
+    """The model with its learnt rows moved to where the solutions of training are."""
+    (rows,) = model.constraints
+    assert isinstance(rows, LearnableConstraints)
+    return NeuralILP(model.cost, [rows.touching(job.data.train.solution)], model.box)
 
 
 def recipe_of(
@@ -120,7 +129,12 @@ def with_negatives(
     recipe = recipe_of(job, step, temperature, epochs=epochs)
     facts = {"margin": MARGIN, "noise": NOISE, "orders": orders, "dropout": dropout}
     facts |= {"rate": rate, "rows_rate": ROWS_PEAK}
-    return Learner(model, dataclasses.replace(recipe, optimiser=optimiser, facts=facts), by_solving(model))
+    recipe = dataclasses.replace(recipe, optimiser=optimiser, facts=facts)
+
+    def finished() -> NeuralILP:
+        return touching(job, model)
+
+    return Learner(model, recipe, by_solving(finished), finished=finished)
 
 
 FREE_ORDERS = 4
@@ -161,7 +175,7 @@ def comboptnet(job: Job, network: MatchingCost) -> Learner:
         schedule=Schedule(epochs=100, batch_size=BATCH, keep_later=True),
         facts={"rows_rate": LAYER_ROWS_RATE, "solve_seconds": LAYER_SECONDS},
     )
-    return Learner(model, recipe, by_solving(model))
+    return Learner(model, recipe, by_solving(lambda: model))
 
 
 def matching(job: Job, network: MatchingCost) -> Recipe:
@@ -186,20 +200,20 @@ def neural_ci(job: Job, network: MatchingCost) -> Learner:
     k = job.data.k
     rows, b = bijection(k)
     model = NeuralILP(NetworkCost(network), [KnownConstraints(rows, b, slack=0.0)], Box(0.0, 1.0, k * k))
-    return Learner(network, matching(job, network), by_solving(model))
+    return Learner(network, matching(job, network), by_solving(lambda: model))
 
 
 # -- ours --------------------------------------------------------------------------------------------------------------
 
 
-RULED_DROPOUT, RULED_MARGIN = 0.7, 3.0
-"""Of features; and of costs, which start between -10 and 10."""
+RULED_DROPOUT, RULED_PLACE_DROPOUT, RULED_MARGIN = 0.7, 0.5, 3.0
+"""Of features; of places; and of costs, which start between -10 and 10."""
 
 
 def ilploss_plus(job: Job, network: MatchingCost) -> Learner:
     """The rules off the affine hull of the solutions, and the cost by the rules: no solver, nothing told."""
     data, began = job.data, time.perf_counter()
-    network.dropout.p = RULED_DROPOUT
+    network.dropout.p, network.place_dropout.p = RULED_DROPOUT, RULED_PLACE_DROPOUT
     hull = affine_hull(data.train.solution)
     rows = LearnableConstraints.from_rows(hull.a, hull.b, slack=1e-3)
     model = NeuralILP(NetworkCost(network), [rows], Box(0.0, 1.0, data.k**2))
@@ -207,8 +221,9 @@ def ilploss_plus(job: Job, network: MatchingCost) -> Learner:
         rules = distill([rows()], data.train.solution, bounds=model.box())
     ruled = with_rules(model, rules, keep_unexplained=False)
     recipe = recipe_of(job, RuleStep(model.cost, exactly_one(rules), margin=RULED_MARGIN))
-    recipe = dataclasses.replace(recipe, facts={"dropout": RULED_DROPOUT, "margin": RULED_MARGIN})
-    return Learner(model, recipe, by_solving(ruled), time.perf_counter() - began)
+    facts = {"dropout": RULED_DROPOUT, "place_dropout": RULED_PLACE_DROPOUT, "margin": RULED_MARGIN}
+    recipe = dataclasses.replace(recipe, facts=facts)
+    return Learner(model, recipe, by_solving(lambda: ruled), seconds=time.perf_counter() - began)
 
 
 LEARNERS: dict[str, Callable[[Job, MatchingCost], Learner]] = {

@@ -77,7 +77,8 @@ def run(
         best = trials[picked(trials)]
         folder.config |= {"training": best.folder.config["training"]}
         total = sum(trial.outcome.total_seconds for trial in trials.values())
-        return best.learner.model, dataclasses.replace(best.outcome, total_seconds=total)
+        kept = best.learner.model if best.learner.finished is None else best.learner.finished()
+        return kept, dataclasses.replace(best.outcome, total_seconds=total)
 
     def tested(model: nn.Module) -> dict[str, Any]:
         name = picked(trials)

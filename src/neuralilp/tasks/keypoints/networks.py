@@ -88,6 +88,27 @@ class GraphLayer(nn.Module):
         return self.norm(h + torch.relu(self.own(h) + heard))
 
 
+class PlaceDropout(nn.Module):
+    """While training, the share p of pairs without the places of their points, and half of the others mirrored.
+
+    Points lie alike in most images of a kind, and a network that has learnt to go by that is wrong about the few where
+    they do not. Mirrored places, in both images, keep what belongs together.
+    """
+
+    def __init__(self, p: float = 0.0) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, place: Float[Tensor, "2 *batch k 2"]) -> Float[Tensor, "2 *batch k 2"]:
+        """With p = 0 nothing is changed."""
+        if not (self.training and self.p):
+            return place
+        drawn = torch.rand(2, *place.shape[1:-2], 1, device=place.device)
+        is_mirrored, is_shown = drawn[0] < 0.5, drawn[1] >= self.p
+        x, y = place.unbind(-1)
+        return torch.stack([torch.where(is_mirrored, -x, x), y], -1) * is_shown.unsqueeze(-1)
+
+
 class MatchingCost(nn.Module):
     """Two graphs with k points each -> c, `*batch k·k`, for :class:`~neuralilp.NetworkCost`: c = -affinity."""
 
@@ -109,6 +130,8 @@ class MatchingCost(nn.Module):
         self.scale = nn.Parameter(torch.tensor(SCALE))
         self.dropout = nn.Dropout(0.0)
         """Of features, while training; a method may set its ``p``."""
+        self.place_dropout = PlaceDropout()
+        """Likewise."""
 
     def refine(self, graphs: Graphs) -> Float[Tensor, "*batch k width"]:
         h = self.enter(self.dropout(graphs.feature)) + self.place(graphs.place)
@@ -122,7 +145,7 @@ class MatchingCost(nn.Module):
             if graphs.feature.shape[-1] != self.inputs:
                 raise ShapeError(f"feature must be `*batch k {self.inputs}`, got {tuple(graphs.feature.shape)}")
         both = Graphs(*(torch.stack(parts) for parts in zip(*pair, strict=True)))
-        left, right = self.refine(both)
+        left, right = self.refine(both._replace(place=self.place_dropout(both.place)))
         common = torch.cat([left.mean(-2), right.mean(-2)], -1)
         weight = torch.tanh(self.weigh(common)).unsqueeze(-2)
         left, right = (nn.functional.normalize(self.leave(h), dim=-1) for h in (left, right))
