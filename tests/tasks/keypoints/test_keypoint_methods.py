@@ -15,6 +15,8 @@ from PIL import Image
 
 from neuralilp.distill import same_row_space
 from neuralilp.errors import FileFormatError, InputError, ShapeError
+from neuralilp.solving import solve
+from neuralilp.storage import load
 from neuralilp.tasks.keypoints import learners, methods
 from neuralilp.tasks.keypoints.images import AnnotatedImage, Collection
 from neuralilp.tasks.keypoints.job import (
@@ -91,15 +93,29 @@ def test_the_record(toy: KeypointData, method: str, tmp_path: Path) -> None:
         assert record["test"]["permutation_rate"] == 1.0
 
 
-def test_features_drop_out_while_training_by_the_solver_alone(toy: KeypointData, tmp_path: Path) -> None:
-    training = finished(toy, "ilploss-solver", tmp_path / "run", time_limit=1.0)["training"]
-    assert training["dropout"] == learners.DROPOUT > 0
-    assert finished(toy, "ilploss", tmp_path / "other", time_limit=1.0)["training"]["dropout"] == 0
-    network, pair = MatchingCost(toy.table.shape[1]), look_up(toy.table, toy.test.x)
-    network.dropout.p = 0.5
-    assert not network(pair).equal(network(pair))
-    network.eval()
-    assert network(pair).equal(network(pair))
+def test_features_and_places_drop_out_while_the_cost_is_learnt_by_rules(toy: KeypointData, tmp_path: Path) -> None:
+    training = finished(toy, "ilploss-plus", tmp_path / "run", time_limit=1.0)["training"]
+    assert (training["dropout"], training["place_dropout"]) == (0.7, 0.5)
+    pair = look_up(toy.table, toy.test.x)
+    for name in ("dropout", "place_dropout"):
+        network = MatchingCost(toy.table.shape[1])
+        getattr(network, name).p = 0.5
+        assert not network(pair).equal(network(pair))
+        network.eval()
+        assert network(pair).equal(network(pair))
+
+
+@pytest.mark.parametrize("method", ["ilploss", "ilploss-solver"])
+def test_rows_are_kept_where_they_touch_the_solutions(toy: KeypointData, method: str, tmp_path: Path) -> None:
+    record = finished(toy, method, tmp_path / "run", time_limit=3.0)
+    network = methods.cost_of_run(tmp_path / "run", toy)
+    model = load(tmp_path / "run" / "model", networks={"cost.network": network}).eval()
+    program = model(look_up(toy.table, toy.test.x))
+    (block,) = program.blocks
+    assert block.room(toy.train.solution).amin(0).tolist() == pytest.approx([0.0] * 6, abs=1e-6)
+    assert pointwise_accuracy(solve(program).z, toy.test.solution) == pytest.approx(
+        record["test"]["pointwise_accuracy"]
+    )
 
 
 def test_plus_reads_the_bijection_and_matches(toy: KeypointData, tmp_path: Path) -> None:

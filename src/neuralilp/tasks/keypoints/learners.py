@@ -107,27 +107,37 @@ def with_negatives(
     searched: NegativeSampler | None = None,
     epochs: int,
     orders: int,
-    dropout: float = 0.0,
+    cost_margin: float = 0.0,
     rate: float = PEAK,
 ) -> Learner:
     """The paper's loss. Not the paper's:
 
-    Margins are ten times as wide, and features may drop out. Each pair counts in several orders of its points, with a
-    noise on its cost. Rows have a learning rate of their own, a hundred times that of the network or thirty, and the
-    temperature stays. Weights are fixed, without a covariance term, and bounds do not compete.
+    Margins are ten times as wide, and the cost may have one of its own. Each pair counts in several orders of its
+    points, with a noise on its cost. Rows have a learning rate of their own, a hundred times that of the network or
+    thirty, and the temperature stays. Weights are fixed, without a covariance term, and bounds do not compete. In the
+    end rows are moved to where the solutions are.
     """
     model = new_model(job, network)
-    network.dropout.p = dropout
     loss = ILPLoss(positive_margin=MARGIN, negative_margin=MARGIN, known_rows_compete=False)
     weights = FixedWeights(1.0, NEGATIVE_WEIGHT, 0.0)
-    step = RelabelledStep(model, sampler, loss, weights, k=job.data.k, searched=searched, orders=orders, noise=NOISE)
+    step = RelabelledStep(
+        model,
+        sampler,
+        loss,
+        weights,
+        k=job.data.k,
+        searched=searched,
+        orders=orders,
+        noise=NOISE,
+        margin=cost_margin,
+    )
 
     def optimiser(module: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.AdamW(groups(model, network, ROWS_PEAK), lr=rate)
 
     temperature = MilestoneTemperature(TEMPERATURE, factor=0.5, epochs=())
     recipe = recipe_of(job, step, temperature, epochs=epochs)
-    facts = {"margin": MARGIN, "noise": NOISE, "orders": orders, "dropout": dropout}
+    facts = {"margin": MARGIN, "noise": NOISE, "orders": orders, "cost_margin": cost_margin}
     facts |= {"rate": rate, "rows_rate": ROWS_PEAK}
     recipe = dataclasses.replace(recipe, optimiser=optimiser, facts=facts)
 
@@ -147,8 +157,8 @@ def ilploss(job: Job, network: MatchingCost) -> Learner:
     return with_negatives(job, network, sampler, epochs=EPOCHS, orders=FREE_ORDERS)
 
 
-EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT, RATE = 50, 16, 0.01, 0.5, 3e-4
-"""Epochs times k^1.5, about the same time for every k; for one solve in training; of features; of the network."""
+EFFORT, ORDERS, SEARCH_SECONDS, COST_MARGIN, RATE = 50, 16, 0.01, 1.0, 3e-4
+"""Epochs times k^1.5, about the same time for every k; for one solve in training; of the cost; of the network."""
 
 
 def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
@@ -156,7 +166,14 @@ def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
     answers = SolverNegatives(margin=MARGIN, time_limit=SEARCH_SECONDS)
     epochs = max(1, round(EFFORT / job.data.k**1.5))
     return with_negatives(
-        job, network, BatchNegatives(), searched=answers, epochs=epochs, orders=ORDERS, dropout=DROPOUT, rate=RATE
+        job,
+        network,
+        BatchNegatives(),
+        searched=answers,
+        epochs=epochs,
+        orders=ORDERS,
+        cost_margin=COST_MARGIN,
+        rate=RATE,
     )
 
 
