@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from neuralilp import ILPLoss
@@ -10,9 +9,7 @@ from neuralilp.balancing import FixedWeights
 from neuralilp.constraints import Box, LearnableConstraints
 from neuralilp.costs import NetworkCost
 from neuralilp.model import NeuralILP
-from neuralilp.negatives import BatchNegatives, Negatives, OneHop, Union
-from neuralilp.negatives.base import Draw, NegativeSampler
-from neuralilp.program import IntegerProgram
+from neuralilp.negatives import BatchNegatives, OneHop, Union
 from neuralilp.step import LossStep
 from neuralilp.tasks.keypoints.job import bijection, permutation_rate
 from neuralilp.tasks.keypoints.relabelling import RelabelledStep, random_orders
@@ -76,25 +73,3 @@ def test_noise_is_drawn_anew_and_can_be_repeated() -> None:
     values = [step(c, y, temperature=0.1, generator=torch.Generator().manual_seed(seed))[0] for seed in (0, 0, 1)]
     assert values[0] == values[1] != values[2]
     assert permutation_rate(y) == 1
-
-
-def test_the_margin_of_the_cost_is_in_the_loss_and_not_in_the_search() -> None:
-    """Two points swapped cost 2 more than y*, less twice the margin: with one of 2·rms = 1.63 they are cheaper."""
-    y = torch.eye(K).flatten().unsqueeze(0)
-    c = 1 - y  # rms √(2/3), |c| = √6
-    searched = []
-
-    class Swap(NegativeSampler):
-        def sample(self, program: IntegerProgram, solution: torch.Tensor, draw: Draw) -> Negatives:
-            searched.append(program.cost)
-            return Negatives.from_points(solution, torch.eye(K)[[1, 0, 2]].flatten().view(1, 1, -1))
-
-    rows = LearnableConstraints.from_rows(torch.ones(1, K * K), torch.tensor([100.0]))  # out of the way
-    loss, weights = ILPLoss(negative_margin=0.0, known_rows_compete=False), FixedWeights(0.0, 1.0, 0.0)
-    for margin in (0.0, 1.0, 2.0):
-        step = RelabelledStep(model_of(rows), BatchNegatives(), loss, weights, k=K, searched=Swap(), margin=margin)
-        value, _ = step(c, y, temperature=0.0)
-        dear = c + margin * (2 / 3) ** 0.5 * y
-        change = 2 - 2 * margin * (2 / 3) ** 0.5  # of the swap
-        assert value.item() == pytest.approx(max(-change / dear.norm().item(), 0.0))
-        assert searched[-1].equal(c)

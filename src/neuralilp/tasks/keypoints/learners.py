@@ -107,42 +107,34 @@ def with_negatives(
     searched: NegativeSampler | None = None,
     epochs: int,
     orders: int,
-    cost_margin: float = 0.0,
+    dropout: float = 0.0,
     rate: float = PEAK,
+    touch: bool = False,
 ) -> Learner:
     """The paper's loss. Not the paper's:
 
-    Margins are ten times as wide, and the cost may have one of its own. Each pair counts in several orders of its
-    points, with a noise on its cost. Rows have a learning rate of their own, a hundred times that of the network or
-    thirty, and the temperature stays. Weights are fixed, without a covariance term, and bounds do not compete. In the
-    end rows are moved to where the solutions are.
+    Margins are ten times as wide, and features may drop out. Each pair counts in several orders of its points, with a
+    noise on its cost. Rows have a learning rate of their own, a hundred times that of the network or thirty, and the
+    temperature stays. Weights are fixed, without a covariance term, and bounds do not compete. In the end rows may be
+    moved to where they ``touch`` the solutions of training.
     """
     model = new_model(job, network)
+    network.dropout.p = dropout
     loss = ILPLoss(positive_margin=MARGIN, negative_margin=MARGIN, known_rows_compete=False)
     weights = FixedWeights(1.0, NEGATIVE_WEIGHT, 0.0)
-    step = RelabelledStep(
-        model,
-        sampler,
-        loss,
-        weights,
-        k=job.data.k,
-        searched=searched,
-        orders=orders,
-        noise=NOISE,
-        margin=cost_margin,
-    )
+    step = RelabelledStep(model, sampler, loss, weights, k=job.data.k, searched=searched, orders=orders, noise=NOISE)
 
     def optimiser(module: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.AdamW(groups(model, network, ROWS_PEAK), lr=rate)
 
     temperature = MilestoneTemperature(TEMPERATURE, factor=0.5, epochs=())
     recipe = recipe_of(job, step, temperature, epochs=epochs)
-    facts = {"margin": MARGIN, "noise": NOISE, "orders": orders, "cost_margin": cost_margin}
+    facts = {"margin": MARGIN, "noise": NOISE, "orders": orders, "dropout": dropout}
     facts |= {"rate": rate, "rows_rate": ROWS_PEAK}
     recipe = dataclasses.replace(recipe, optimiser=optimiser, facts=facts)
 
     def finished() -> NeuralILP:
-        return touching(job, model)
+        return touching(job, model) if touch else model
 
     return Learner(model, recipe, by_solving(finished), finished=finished)
 
@@ -157,8 +149,8 @@ def ilploss(job: Job, network: MatchingCost) -> Learner:
     return with_negatives(job, network, sampler, epochs=EPOCHS, orders=FREE_ORDERS)
 
 
-EFFORT, ORDERS, SEARCH_SECONDS, COST_MARGIN, RATE = 50, 16, 0.01, 1.0, 3e-4
-"""Epochs times k^1.5, about the same time for every k; for one solve in training; of the cost; of the network."""
+EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT, RATE = 50, 16, 0.01, 0.5, 3e-4
+"""Epochs times k^1.5, about the same time for every k; for one solve in training; of features; of the network."""
 
 
 def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
@@ -172,8 +164,9 @@ def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
         searched=answers,
         epochs=epochs,
         orders=ORDERS,
-        cost_margin=COST_MARGIN,
+        dropout=DROPOUT,
         rate=RATE,
+        touch=True,
     )
 
 

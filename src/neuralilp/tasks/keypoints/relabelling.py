@@ -25,9 +25,6 @@ class RelabelledStep(nn.Module):
 
     ``noise`` is added to the cost before, in multiples of its root mean square: normal, another one in every step. A
     cost that is right on the pairs of training leaves rows nothing to do; where it is in doubt, they learn.
-
-    With a ``margin``, in the same multiples, the variables of y* cost that much more in the loss: they have to be
-    cheaper than others by more than that. What is searched for is not changed by it, which would take longer.
     """
 
     def __init__(
@@ -41,12 +38,10 @@ class RelabelledStep(nn.Module):
         searched: NegativeSampler | None = None,
         orders: int = 16,
         noise: float = 0.0,
-        margin: float = 0.0,
     ) -> None:
         super().__init__()
         self.model, self.sampler, self.loss, self.balancer = model, sampler, loss, balancer
-        self.k, self.searched, self.orders = k, searched, orders
-        self.noise, self.margin = noise, margin
+        self.k, self.searched, self.orders, self.noise = k, searched, orders, noise
 
     def forward(
         self,
@@ -68,7 +63,7 @@ class RelabelledStep(nn.Module):
             return many.gather(-1, where.expand_as(many))
 
         y = relabelled(solution)
-        many = dataclasses.replace(program, cost=relabelled(program.cost + self.margin * size * solution))
+        many = dataclasses.replace(program, cost=relabelled(program.cost))
         negatives = self.sampler(many, y, generator=generator)
         if self.searched is not None:
             found = self.searched(program, solution, generator=generator).points()
