@@ -20,6 +20,7 @@ from neuralilp.storage import load
 from neuralilp.tasks.keypoints import learners, methods
 from neuralilp.tasks.keypoints.images import AnnotatedImage, Collection
 from neuralilp.tasks.keypoints.job import (
+    Job,
     KeypointData,
     bijection,
     look_up,
@@ -28,7 +29,7 @@ from neuralilp.tasks.keypoints.job import (
     prepared,
 )
 from neuralilp.tasks.keypoints.networks import MatchingCost
-from neuralilp.training import Standing
+from neuralilp.training import RunFolder, Standing
 from neuralilp.training.progress import Silence
 
 BIJECTION = {
@@ -155,6 +156,22 @@ def test_the_better_start_is_kept(toy: KeypointData, tmp_path: Path, monkeypatch
         assert methods.run(toy, "neural", out=folder, start=start, resume=True) == record
     with pytest.raises(InputError, match="also_from is"):
         methods.run(toy, "neural", out=tmp_path / "scratch", start=good, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("scratch", "other", "expected"),
+    [(0.9, 0.8, "scratch"), (0.8, 0.9, "other-run"), (0.9, 0.9, "other-run"), (0.9, None, "scratch")],
+)
+def test_of_equal_starts_the_one_with_more_training_is_kept(
+    scratch: float, other: float | None, expected: str, toy: KeypointData, tmp_path: Path
+) -> None:
+    job = Job(RunFolder(tmp_path / "run"), 0, 0.0, False, False, None, toy)
+    trial = methods.trained(job, "neural")
+    trials = {
+        name: trial._replace(outcome=dataclasses.replace(trial.outcome, best=best))
+        for name, best in (("scratch", scratch), ("other-run", other))
+    }
+    assert methods.picked(trials) == expected
 
 
 def test_a_run_of_two_starts_goes_on(toy: KeypointData, tmp_path: Path) -> None:

@@ -150,13 +150,13 @@ def trained_twice(job: Job, method: str, start: MatchingCost) -> dict[str, Trial
 
 
 def picked(trials: Mapping[str, Trial]) -> str:
-    """The name of the trial that validates best, or of the one that was interrupted."""
+    """The name of the trial that validates best, of equal ones the last, or of the one that was interrupted."""
 
     def score(name: str) -> tuple[bool, float]:
         outcome = trials[name].outcome
         return outcome.stopped == "interrupted", -1.0 if outcome.best is None else outcome.best
 
-    return max(trials, key=score)
+    return max(reversed(list(trials)), key=score)
 
 
 def cost_of_run(run: Path, data: KeypointData) -> MatchingCost:
