@@ -357,8 +357,9 @@ def test_rows_that_touch_the_solutions() -> None:
     solution = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
     moved = rows.touching(solution)
     assert moved().a.equal(rows().a)
-    assert moved().b.tolist() == pytest.approx([math.sqrt(2), 0.0], abs=1e-6)
-    assert moved().room(solution).amin(0).tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert moved().b.tolist() == pytest.approx([math.sqrt(2), 0.0], abs=2e-5)
+    assert moved().room(solution).amin(0).tolist() == pytest.approx([0.0, 0.0], abs=2e-5)
+    assert (moved().room(solution) > 0).all()
     assert rows().b.tolist() == pytest.approx([3 / math.sqrt(2), -1.0])  # the rows themselves stay
 
 
@@ -366,3 +367,9 @@ def test_rows_that_touch_the_solutions() -> None:
 def test_only_inequalities_touch(options: dict[str, float]) -> None:
     with pytest.raises(InputError, match="touching must be called on inequalities without restarts"):
         LearnableConstraints(2, 3, **options).touching(torch.zeros(1, 3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (4, 3)])
+def test_solutions_to_touch_must_fit(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError, match=r"solution must be `example 2`, got \("):
+        LearnableConstraints(1, 2).touching(torch.zeros(shape))

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from neuralilp.blocks import Bounds, ConstraintBlock, row_norm
+from neuralilp.blocks import TOLERANCE, Bounds, ConstraintBlock, row_norm
 from neuralilp.errors import InputError, ShapeError
 
 Start = Literal["uniform", "gaussian"]
@@ -144,9 +144,14 @@ class LearnableConstraints(nn.Module):
         some off moves out.
         """
         if self.slack is not None or self.restarts is not None:
-            raise InputError("touching must be called on inequalities without restarts")
+            raise InputError(
+                "touching must be called on inequalities without restarts, "
+                f"got slack {self.slack} and {self.restarts} restarts"
+            )
+        if solution.ndim != 2 or not len(solution) or solution.shape[-1] != self.num_variables:
+            raise ShapeError(f"solution must be `example {self.num_variables}`, got {tuple(solution.shape)}")
         moved = copy.deepcopy(self)
-        moved.radius.sub_(self().room(solution).amin(0))
+        moved.radius.sub_(self().room(solution).amin(0) - TOLERANCE)  # sums differ in their last digits
         return moved
 
     @property

@@ -23,7 +23,7 @@ from neuralilp.negatives import BatchNegatives, KHop, OneHop, ProjectAndSample, 
 from neuralilp.negatives.base import NegativeSampler
 from neuralilp.tasks.keypoints.job import Answer, Answers, Job, bijection, solved
 from neuralilp.tasks.keypoints.networks import GraphPair, MatchingCost
-from neuralilp.tasks.keypoints.relabelling import RelabelledStep
+from neuralilp.tasks.keypoints.relabelling import RelabelledStep, random_orders
 from neuralilp.tasks.rules import RuleStep, exactly_one
 from neuralilp.tasks.runs import Recipe, TargetStep
 from neuralilp.training import Schedule, one_cycle
@@ -44,7 +44,7 @@ class Learner:
     answer: Callable[[float], Answer]
     """Seconds for one pair -> answers."""
     finished: Callable[[], nn.Module] | None = None
-    """The model that answers and is kept, where it is made of the one that is trained."""
+    """The model that is kept, where it is made of the one that is trained."""
     seconds: float = 0.0
     """What was learnt before training took."""
 
@@ -54,10 +54,12 @@ def by_solving(model: Callable[[], NeuralILP]) -> Callable[[float], Answer]:
 
 
 def touching(job: Job, model: NeuralILP) -> NeuralILP:
-    """The model with its learnt rows moved to where the solutions of training are."""
+    """The model with its learnt rows moved to where the solutions of training are, in many orders of their points."""
     (rows,) = model.constraints
     assert isinstance(rows, LearnableConstraints)
-    return NeuralILP(model.cost, [rows.touching(job.data.train.solution)], model.box)
+    y = job.data.train.solution.expand(ORDERS, -1, -1)
+    place = random_orders(*y.shape[:2], job.data.k, job.generator)
+    return NeuralILP(model.cost, [rows.touching(y.gather(-1, place).flatten(0, 1))], model.box)
 
 
 def recipe_of(
