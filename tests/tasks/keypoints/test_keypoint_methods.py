@@ -76,6 +76,16 @@ def test_samples_hold_together(toy: KeypointData) -> None:
         prepared(data.collection, [data.table[:2]] * 12, 3)
 
 
+def test_the_fingerprint_is_that_of_the_data_and_not_of_the_processor(toy: KeypointData, tmp_path: Path) -> None:
+    assert dataclasses.replace(toy, table=toy.table + 1e-6).fingerprint == toy.fingerprint
+    assert dataclasses.replace(toy, train=toy.test).fingerprint != toy.fingerprint
+    assert dataclasses.replace(toy, encoder="another").fingerprint != toy.fingerprint
+    first, *others = toy.collection.images
+    Image.new("RGB", (9, 9)).save(tmp_path / "other.png")
+    changed = [dataclasses.replace(first, path=tmp_path / "other.png"), *others]
+    assert dataclasses.replace(toy, collection=toy.collection._replace(images=changed)).fingerprint != toy.fingerprint
+
+
 @pytest.mark.parametrize("method", methods.METHODS)
 def test_the_record(toy: KeypointData, method: str, tmp_path: Path) -> None:
     record = finished(toy, method, tmp_path / "run")

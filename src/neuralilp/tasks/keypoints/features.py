@@ -159,7 +159,7 @@ def cached_features(
         raise InputError("images must not be empty")
     network, source = load_vgg(weights)
     place = folder / f"features-{_key(network)}"
-    paths = [place / f"{_image_key(image)}.safetensors" for image in images]
+    paths = [place / f"{image_key(image)}.safetensors" for image in images]
     missing = [(image, path) for image, path in zip(images, paths, strict=True) if not path.exists()]
     if missing:
         place.mkdir(parents=True, exist_ok=True)
@@ -188,7 +188,7 @@ def _key(network: VGG16) -> str:
     return digest.hexdigest()[:16]
 
 
-def _image_key(image: AnnotatedImage) -> str:
+def image_key(image: AnnotatedImage) -> str:
     """Changes with the picture and the points."""
     digest = hashlib.sha256(image.path.read_bytes())
     digest.update(image.point.numpy().tobytes())

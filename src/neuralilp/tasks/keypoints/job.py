@@ -15,6 +15,7 @@ from neuralilp.errors import InputError, ShapeError
 from neuralilp.metrics import variable_accuracy, vector_accuracy
 from neuralilp.model import NeuralILP
 from neuralilp.solving import solve
+from neuralilp.tasks.keypoints.features import image_key
 from neuralilp.tasks.keypoints.images import Collection, Matches, sample_matches
 from neuralilp.tasks.keypoints.networks import GraphPair, Graphs, centred, delaunay_edges
 from neuralilp.tasks.runs import Conditions, LookedUp
@@ -56,8 +57,14 @@ class KeypointData:
 
     @functools.cached_property
     def fingerprint(self) -> str:
+        """Of the pictures, the network that looked at them, and the samples.
+
+        Features themselves would not do: processors differ in their last digits.
+        """
+        keys = " ".join([self.encoder, *(image_key(image) for image in self.collection.images)])
         parts = (self.train, self.validation, self.test)
-        return fingerprint([self.table, *(tensor for part in parts for tensor in (*part.x, part.solution))])
+        samples = (tensor for part in parts for tensor in (*part.x[:2], part.solution))
+        return fingerprint([torch.frombuffer(bytearray(keys.encode()), dtype=torch.uint8), *samples])
 
 
 def prepared(

@@ -65,7 +65,8 @@ def run(
 
     ``time_limit`` is for training with its validations, the test comes on top. ``start`` is a cost network, such as one
     that was trained on fewer points (:func:`cost_of_run`): the run trains from scratch and from it, half of the time
-    each, and goes on with what validates better, as in the paper. The record says which, and how well both did.
+    each, and goes on with what validates better, as in the paper, where both are alike with the second. The record
+    says which, and how well both did.
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
