@@ -58,7 +58,7 @@ def touching(job: Job, model: NeuralILP) -> NeuralILP:
     (rows,) = model.constraints
     assert isinstance(rows, LearnableConstraints)
     y = job.data.train.solution.expand(ORDERS, -1, -1)
-    place = random_orders(*y.shape[:2], job.data.k, job.generator)
+    place = random_orders(ORDERS, y.shape[1], job.data.k, job.generator)
     return NeuralILP(model.cost, [rows.touching(y.gather(-1, place).flatten(0, 1))], model.box)
 
 
