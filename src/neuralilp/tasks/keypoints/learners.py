@@ -102,7 +102,7 @@ def groups(model: NeuralILP, network: MatchingCost, rows_rate: float) -> list[di
     return [{"params": network.parameters()}, rows]
 
 
-MARGIN, TEMPERATURE, NEGATIVE_WEIGHT, ROWS_PEAK = 0.1, 0.1, 10.0, 3e-2
+MARGIN, TEMPERATURE, NEGATIVE_WEIGHT, ROWS_PEAK, NOISE = 0.1, 0.1, 10.0, 3e-2, 0.4
 
 
 def with_negatives(
@@ -114,20 +114,22 @@ def with_negatives(
     recalled: int = 0,
     orders: int,
     epochs: int = EPOCHS,
-    noise: float,
     dropout: float = 0.0,
+    place_dropout: float = 0.0,
+    cost_margin: float = 0.0,
     touch: bool = False,
 ) -> Learner:
     """The paper's loss. Not the paper's:
 
-    Margins are ten times as wide, and features may drop out. Each pair counts in several orders of its points, with a
-    noise on its cost, and what a solver found wrong with others may be ``recalled``. Rows have thirty times the
-    learning rate of the network, and the temperature stays. Weights are fixed, without a covariance term, and bounds do
-    not compete. In the end rows may be moved to where they ``touch`` the solutions of training.
+    Margins are ten times as wide, for the cost row wider still, and features and places may drop out. Each pair counts
+    in several orders of its points, with a noise on its cost, and what a solver found wrong with others may be
+    ``recalled``. Rows have thirty times the learning rate of the network, and the temperature stays. Weights are fixed,
+    without a covariance term, and bounds do not compete. In the end rows may be moved to where they ``touch`` the
+    solutions of training.
     """
     model = new_model(job, network)
-    network.dropout.p = dropout
-    loss = ILPLoss(positive_margin=MARGIN, negative_margin=MARGIN, known_rows_compete=False)
+    network.dropout.p, network.place_dropout.p = dropout, place_dropout
+    loss = ILPLoss(positive_margin=MARGIN, negative_margin=MARGIN, cost_margin=cost_margin, known_rows_compete=False)
     weights = FixedWeights(1.0, NEGATIVE_WEIGHT, 0.0)
     step = RelabelledStep(
         model,
@@ -138,7 +140,7 @@ def with_negatives(
         searched=searched,
         recalled=recalled,
         orders=orders,
-        noise=noise,
+        noise=NOISE,
     )
 
     def optimiser(module: nn.Module) -> torch.optim.Optimizer:
@@ -146,8 +148,8 @@ def with_negatives(
 
     temperature = MilestoneTemperature(TEMPERATURE, factor=0.5, epochs=())
     recipe = recipe_of(job, step, temperature, epochs=epochs)
-    facts = {"margin": MARGIN, "noise": noise, "orders": orders, "recalled": recalled, "dropout": dropout}
-    facts |= {"rows_rate": ROWS_PEAK}
+    facts = {"margin": MARGIN, "cost_margin": cost_margin, "noise": NOISE, "orders": orders, "recalled": recalled}
+    facts |= {"dropout": dropout, "place_dropout": place_dropout, "rows_rate": ROWS_PEAK}
     recipe = dataclasses.replace(recipe, optimiser=optimiser, facts=facts)
 
     def finished() -> NeuralILP:
@@ -156,19 +158,19 @@ def with_negatives(
     return Learner(model, recipe, by_solving(finished), finished=finished)
 
 
-FREE_ORDERS, FREE_NOISE = 4, 0.4
+FREE_ORDERS = 4
 
 
 def ilploss(job: Job, network: MatchingCost) -> Learner:
     """Solver-free negatives."""
     hops = KHop((2, 3, 4), count=job.data.k**2)
     sampler = Union(OneHop(), hops, ProjectAndSample(), BatchNegatives())
-    return with_negatives(job, network, sampler, orders=FREE_ORDERS, noise=FREE_NOISE)
+    return with_negatives(job, network, sampler, orders=FREE_ORDERS)
 
 
-SHARE, SEARCH_SECONDS, RECALLED = 0.2, 0.01, 16
+SHARE, SEARCH_SECONDS, RECALLED = 0.1, 0.01, 16
 """Of the batches a solver is called for, the time for one solve, and how many earlier negatives an example gets."""
-SEARCH_EPOCHS, ORDERS, NOISE, DROPOUT = 8, 8, 0.8, 0.5
+SEARCH_EPOCHS, ORDERS, DROPOUT, PLACE_DROPOUT, COST_MARGIN = 8, 8, 0.5, 0.5, 0.2
 
 
 def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
@@ -181,8 +183,9 @@ def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
         recalled=RECALLED,
         orders=ORDERS,
         epochs=SEARCH_EPOCHS,
-        noise=NOISE,
         dropout=DROPOUT,
+        place_dropout=PLACE_DROPOUT,
+        cost_margin=COST_MARGIN,
         touch=True,
     )
 
