@@ -36,8 +36,8 @@ class ILPLoss(nn.Module):
     Every negative that counts satisfies what is known. Where bounds or known rows compete for it in Eq. 9 they separate
     nothing, and take from the learned rows the weight of all negatives that lie nearer to them.
 
-    Where the cost is learned, its row lies ``cost_margin`` farther out: what it separates must be costlier than y* by that
-    distance more. Beyond the paper.
+    Where the cost is learned, its row lies ``cost_margin`` farther out: what it separates must be costlier than y* by
+    that distance more. Beyond the paper.
 
     ``margins_in_temperatures`` makes the margins multiples of τ, so that they fall with it: wide at first, and in the
     end narrow enough to fit between points that a fixed margin would not tell apart. Beyond the paper.
