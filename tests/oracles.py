@@ -133,7 +133,6 @@ def terms(
     positive_margin: float = 0.01,
     negative_margin: float = 0.01,
     known_rows_compete: bool = True,
-    cost_margin: float = 0.0,
 ) -> Terms:
     """Eqs. 6-9, a mean over the examples, and the diagnostics."""
     batch = solution.shape[:-1]
@@ -155,8 +154,7 @@ def terms(
             if not is_admissible(program, rows, cost, y, z):
                 continue
             competing = rows if known_rows_compete else learned
-            farther = cost_margin if program.cost_is_learned else 0.0
-            d = [*(row.distance(z) for row in competing), cost.distance(z) + farther]
+            d = [row.distance(z) for row in (*competing, cost)]
             w = softmin([value.item() for value in d], temperature)
             hinges.append(sum_of([w[i] * torch.relu(negative_margin + d[i]) for i in range(len(d))]))
             is_apart = is_apart and min(value.item() for value in d) < -1e-5

@@ -274,26 +274,6 @@ def test_agrees_with_naive_loops_where_known_rows_do_not_compete(rows: str, box:
     assert_close(gradients(plain, case.leaves), gradients(expected, case.leaves), 1e-9)
 
 
-@pytest.mark.parametrize("temperature", [0.1, 0.0])
-@pytest.mark.parametrize("cost_is_learned", [True, False])
-@pytest.mark.parametrize("rows", ["inequalities", "mixed"])
-def test_agrees_with_naive_loops_where_the_cost_row_lies_farther_out(
-    rows: str, cost_is_learned: bool, temperature: float
-) -> None:
-    """A known cost is as it is: it separates what is costlier, by however little."""
-    case = random_case(rows, "binary", cost_is_learned=cost_is_learned, batch=2)
-    points = case.negatives.points()
-    terms = ILPLoss(cost_margin=0.3)(case.program, case.solution, case.negatives, temperature=temperature)
-    without = ILPLoss()(case.program, case.solution, case.negatives, temperature=temperature)
-    assert (terms.negative != without.negative) == cost_is_learned
-    expected = oracles.terms(case.program, case.solution, points, temperature, cost_margin=0.3)
-    assert values(terms) == pytest.approx(values(expected), rel=1e-10, abs=1e-13)
-    assert_close(gradients(terms, case.leaves), gradients(expected, case.leaves), 1e-10)
-    plain = dense_terms(case.program, case.solution, points, temperature, cost_margin=0.3)
-    assert values(plain) == pytest.approx(values(expected), rel=1e-10, abs=1e-6)
-    assert_close(gradients(plain, case.leaves), gradients(expected, case.leaves), 1e-9)
-
-
 @pytest.mark.parametrize("n", [4, 40])
 @pytest.mark.parametrize("temperature", [1.0, 0.1, 0.0])
 @pytest.mark.parametrize("box", BOXES)

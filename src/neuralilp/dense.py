@@ -24,11 +24,10 @@ def dense_terms(
     negative_margin: float = 0.01,
     with_diagnostics: bool = True,
     known_rows_compete: bool = True,
-    cost_margin: float = 0.0,
 ) -> LossTerms:
     """L₊, L₋ and L_o (Eqs. 6-8), means over the examples; the diagnostics are NaN where they are not wanted.
 
-    ``known_rows_compete`` and ``cost_margin`` are those of :class:`neuralilp.ILPLoss`.
+    ``known_rows_compete`` is that of :class:`neuralilp.ILPLoss`.
     """
     a, b, learned = dense_rows(program, solution)
     positive = covariance = a.new_zeros(())
@@ -38,8 +37,6 @@ def dense_terms(
         covariance = a[..., learned, :].mean(-2).square().mean()
     mask = dense_mask(program, solution, points)
     rows = slice(None) if known_rows_compete else [*learned, -1]
-    if cost_margin and program.cost_is_learned:
-        b = torch.cat([b[..., :-1], b[..., -1:] + cost_margin], -1)
     d = points @ a[..., rows, :].mT + b[..., rows].unsqueeze(-2)
     w = assignment(d.detach(), temperature)
     each = (w * (negative_margin + d).relu()).sum(-1) * mask

@@ -36,9 +36,6 @@ class ILPLoss(nn.Module):
     Every negative that counts satisfies what is known. Where bounds or known rows compete for it in Eq. 9 they separate
     nothing, and take from the learned rows the weight of all negatives that lie nearer to them.
 
-    Where the cost is learned, its row lies ``cost_margin`` farther out: what it separates must be costlier than y* by
-    that distance more. Beyond the paper.
-
     ``margins_in_temperatures`` makes the margins multiples of τ, so that they fall with it: wide at first, and in the
     end narrow enough to fit between points that a fixed margin would not tell apart. Beyond the paper.
 
@@ -50,21 +47,18 @@ class ILPLoss(nn.Module):
         *,
         positive_margin: float = 0.01,
         negative_margin: float = 0.01,
-        cost_margin: float = 0.0,
         margins_in_temperatures: bool = False,
         known_rows_compete: bool = True,
         compile: bool | Literal["auto"] = "auto",
     ) -> None:
         super().__init__()
-        margins = {"positive_margin": positive_margin, "negative_margin": negative_margin, "cost_margin": cost_margin}
-        for name, margin in margins.items():
+        for name, margin in (("positive_margin", positive_margin), ("negative_margin", negative_margin)):
             if not (math.isfinite(margin) and margin >= 0):
                 raise InputError(f"{name} must be at least 0, got {margin}")
         if compile not in (True, False, "auto"):
             raise InputError(f"compile must be True, False or 'auto', got {compile!r}")
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
-        self.cost_margin = cost_margin
         self.margins_in_temperatures = margins_in_temperatures
         self.known_rows_compete = known_rows_compete
         self.compile_mode = compile
@@ -100,13 +94,10 @@ class ILPLoss(nn.Module):
         examined = examine(program, negatives)
         differences = examined.differences
         weight, used = mean_weights(examined, solution.shape[:-1].numel())
-        cost = cost_distance(program, solution, examined)
-        if self.cost_margin and program.cost_is_learned:
-            cost = cost + self.cost_margin
         negative, nearest = NegativeTerm.apply(  # type: ignore[no-untyped-call]
             rows.table.stacked,
             rows.slack,
-            cost,
+            cost_distance(program, solution, examined),
             rows,
             differences,
             weight,

@@ -23,7 +23,7 @@ from neuralilp.negatives import BatchNegatives, KHop, OneHop, ProjectAndSample, 
 from neuralilp.negatives.base import NegativeSampler
 from neuralilp.tasks.keypoints.job import Answer, Answers, Job, bijection, solved
 from neuralilp.tasks.keypoints.networks import GraphPair, MatchingCost
-from neuralilp.tasks.keypoints.relabelling import RelabelledStep, entries, random_orders
+from neuralilp.tasks.keypoints.relabelling import RelabelledStep, random_orders
 from neuralilp.tasks.rules import RuleStep, exactly_one
 from neuralilp.tasks.runs import Recipe, TargetStep
 from neuralilp.training import Schedule, one_cycle
@@ -53,16 +53,12 @@ def by_solving(model: Callable[[], NeuralILP]) -> Callable[[float], Answer]:
     return lambda seconds: lambda pair: solved(model(), pair, seconds)
 
 
-TOUCHED_ORDERS = 16
-"""Of each solution: with seven points nearly all of the 5,040 permutations are then among 64,000."""
-
-
 def touching(job: Job, model: NeuralILP) -> NeuralILP:
     """The model with its learnt rows moved to where the solutions of training are, in many orders of their points."""
     (rows,) = model.constraints
     assert isinstance(rows, LearnableConstraints)
-    y = job.data.train.solution.expand(TOUCHED_ORDERS, -1, -1)
-    place = entries(*random_orders(*y.shape[:2], job.data.k, generator=job.generator))
+    y = job.data.train.solution.expand(ORDERS, -1, -1)
+    place = random_orders(ORDERS, y.shape[1], job.data.k, job.generator)
     return NeuralILP(model.cost, [rows.touching(y.gather(-1, place).flatten(0, 1))], model.box)
 
 
@@ -111,45 +107,32 @@ def with_negatives(
     sampler: NegativeSampler,
     *,
     searched: NegativeSampler | None = None,
-    recalled: int = 0,
+    epochs: int,
     orders: int,
-    epochs: int = EPOCHS,
     dropout: float = 0.0,
-    place_dropout: float = 0.0,
-    cost_margin: float = 0.0,
+    rate: float = PEAK,
     touch: bool = False,
 ) -> Learner:
     """The paper's loss. Not the paper's:
 
-    Margins are ten times as wide, for the cost row wider still, and features and places may drop out. Each pair counts
-    in several orders of its points, with a noise on its cost, and what a solver found wrong with others may be
-    ``recalled``. Rows have thirty times the learning rate of the network, and the temperature stays. Weights are fixed,
-    without a covariance term, and bounds do not compete. In the end rows may be moved to where they ``touch`` the
-    solutions of training.
+    Margins are ten times as wide, and features may drop out. Each pair counts in several orders of its points, with a
+    noise on its cost. Rows have a learning rate of their own, a hundred times that of the network or thirty, and the
+    temperature stays. Weights are fixed, without a covariance term, and bounds do not compete. In the end rows may be
+    moved to where they ``touch`` the solutions of training.
     """
     model = new_model(job, network)
-    network.dropout.p, network.place_dropout.p = dropout, place_dropout
-    loss = ILPLoss(positive_margin=MARGIN, negative_margin=MARGIN, cost_margin=cost_margin, known_rows_compete=False)
+    network.dropout.p = dropout
+    loss = ILPLoss(positive_margin=MARGIN, negative_margin=MARGIN, known_rows_compete=False)
     weights = FixedWeights(1.0, NEGATIVE_WEIGHT, 0.0)
-    step = RelabelledStep(
-        model,
-        sampler,
-        loss,
-        weights,
-        k=job.data.k,
-        searched=searched,
-        recalled=recalled,
-        orders=orders,
-        noise=NOISE,
-    )
+    step = RelabelledStep(model, sampler, loss, weights, k=job.data.k, searched=searched, orders=orders, noise=NOISE)
 
     def optimiser(module: nn.Module) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(groups(model, network, ROWS_PEAK), lr=PEAK)
+        return torch.optim.AdamW(groups(model, network, ROWS_PEAK), lr=rate)
 
     temperature = MilestoneTemperature(TEMPERATURE, factor=0.5, epochs=())
     recipe = recipe_of(job, step, temperature, epochs=epochs)
-    facts = {"margin": MARGIN, "cost_margin": cost_margin, "noise": NOISE, "orders": orders, "recalled": recalled}
-    facts |= {"dropout": dropout, "place_dropout": place_dropout, "rows_rate": ROWS_PEAK}
+    facts = {"margin": MARGIN, "noise": NOISE, "orders": orders, "dropout": dropout}
+    facts |= {"rate": rate, "rows_rate": ROWS_PEAK}
     recipe = dataclasses.replace(recipe, optimiser=optimiser, facts=facts)
 
     def finished() -> NeuralILP:
@@ -165,27 +148,26 @@ def ilploss(job: Job, network: MatchingCost) -> Learner:
     """Solver-free negatives."""
     hops = KHop((2, 3, 4), count=job.data.k**2)
     sampler = Union(OneHop(), hops, ProjectAndSample(), BatchNegatives())
-    return with_negatives(job, network, sampler, orders=FREE_ORDERS)
+    return with_negatives(job, network, sampler, epochs=EPOCHS, orders=FREE_ORDERS)
 
 
-SHARE, SEARCH_SECONDS, RECALLED = 0.1, 0.01, 16
-"""Of the batches a solver is called for, the time for one solve, and how many earlier negatives an example gets."""
-SEARCH_EPOCHS, ORDERS, DROPOUT, PLACE_DROPOUT, COST_MARGIN = 8, 8, 0.5, 0.5, 0.2
+EFFORT, ORDERS, SEARCH_SECONDS, DROPOUT, RATE = 50, 16, 0.01, 0.5, 3e-4
+"""Epochs times k^1.5, about the same time for every k; for one solve in training; of features; of the network."""
 
 
 def ilploss_solver(job: Job, network: MatchingCost) -> Learner:
     """The solver's answers, of rows that are loosened by the margin, and the other solutions of a batch."""
+    answers = SolverNegatives(margin=MARGIN, time_limit=SEARCH_SECONDS)
+    epochs = max(1, round(EFFORT / job.data.k**1.5))
     return with_negatives(
         job,
         network,
         BatchNegatives(),
-        searched=SolverNegatives(share=SHARE, margin=MARGIN, time_limit=SEARCH_SECONDS),
-        recalled=RECALLED,
+        searched=answers,
+        epochs=epochs,
         orders=ORDERS,
-        epochs=SEARCH_EPOCHS,
         dropout=DROPOUT,
-        place_dropout=PLACE_DROPOUT,
-        cost_margin=COST_MARGIN,
+        rate=RATE,
         touch=True,
     )
 
