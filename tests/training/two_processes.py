@@ -35,7 +35,7 @@ def main() -> None:
     (folder / f"rank{fabric.global_rank}.json").write_text(json.dumps(found))
     fabric.barrier()
     torch.distributed.destroy_process_group()
-    # All is written. What is left of the group has threads, by which the interpreter now and then aborts as it ends.
+    # All is written. Now and then PyTorch aborts as a process ends: "terminate called without an active exception".
     os._exit(0)
 
 
